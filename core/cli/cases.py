@@ -13,13 +13,13 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from core.cli.data import SHOWN, tell_pictures, tell_rows, tell_specialties
+from core.cli.data import SHOWN, tell_pictures, tell_preview, tell_rows, tell_specialties
 from core.cli.inspect_logs import import_inspect
 from core.cli.options import counting
 from core.datasets.archive import GIGABYTE, ArchiveLimits
 from core.datasets.download import archive_url, downloaded, is_url
-from core.datasets.importing import import_file
-from core.datasets.readers import FORMATS
+from core.datasets.importing import import_file, list_in, name_of, preview_of
+from core.datasets.readers import FORMATS, read_cases
 from core.datasets.select import select
 from core.errors import UsageError
 from core.frameworks.base import frameworks
@@ -105,10 +105,20 @@ def import_cases(
         bool,
         typer.Option("--published", help="The file is the published set of its format: with that source and licence."),
     ] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace a data set of this name.")] = False,
+    preview: Annotated[bool, typer.Option("--preview", help="Show what would be imported, and store nothing.")] = False,
 ) -> int:
     """Import cases. If one row cannot be used, nothing is imported, unless --skip-bad is given."""
+    if preview:
+        with counting("Reading the file") as show, list_in(path) as file:
+            dataset = name or name_of(path)
+            read = read_cases(file, dataset, format_, columns_of(columns), show)
+            tell_preview(preview_of(read, path.name, dataset))
+        return 0
     with counting("Reading the file") as show:
-        done = import_file(path, name, format_, columns_of(columns), skip_bad, source, licence, published, show)
+        done = import_file(
+            path, name, format_, columns_of(columns), skip_bad, source, licence, published, replace, show
+        )
     reading = done.reading
     labels = add_labels_of_file(Store(), reading.cases, path.name)
     print(f"Imported {len(reading.cases)} cases as data set {done.dataset!r}.")

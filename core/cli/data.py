@@ -16,7 +16,7 @@ from core.case import Case
 from core.cli.options import CaseSample, FormatOption, Limit, SampleSeed, folded_store, print_rows
 from core.datasets import imported
 from core.datasets.readers import FORMATS
-from core.datasets.reading import PositionUnit, Remark
+from core.datasets.reading import ImportPreview, Remark, clipped
 from core.datasets.select import SAMPLE_SEED, cases_of, datasets, select
 from core.errors import AnamnesisError, UsageError
 from core.images import local_images
@@ -272,13 +272,24 @@ def openings(
     return 0
 
 
-def tell_rows(rows: Sequence[Remark], unit: PositionUnit, words: str, total: int | None = None) -> None:
+def tell_rows(rows: Sequence[Remark], unit: str, words: str, total: int | None = None) -> None:
     """Print the first ``SHOWN`` rows with their reasons, and the number of the others; position 0 is the whole file."""
     for position, reason in rows[:SHOWN]:
         print(f"{words} {unit} {position}: {reason}." if position else f"{words.rstrip(':')}: {reason}.")
     more = (len(rows) if total is None else total) - SHOWN
     if more > 0:
         print(f"{words} {more:,} more.")
+
+
+def tell_preview(preview: ImportPreview) -> None:
+    """Print what an import would store, and every row that it would not use."""
+    print(f"{preview.file}, as {preview.name}; nothing is stored yet.")
+    for label, value in preview.understood.items():
+        print(f"  {label}: {value}")
+    for heading, rows in preview.rows.items():
+        tell_rows(rows, f"{f'sheet {clipped(preview.sheet)}, ' if preview.sheet else ''}{preview.unit}", heading)
+    if preview.replaces:
+        print(f"There is a {preview.name} with other contents, which the import would replace.")
 
 
 def _when(seconds: float) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from core.cli.data import tell_preview
 from core.cli.options import folded_store, new_file
 from core.datasets.select import cases_of, datasets
 from core.errors import UsageError
@@ -70,17 +71,21 @@ def import_(
     path: Annotated[Path, typer.Argument(help="YAML, CSV, Excel, JSON, JSON Lines or Parquet.")],
     name: Annotated[str | None, typer.Option(help="Name of the rubric; by default the file's.")] = None,
     data_set: Annotated[str, typer.Option(help="Data set of the cases, if the file has their ids alone.")] = "",
+    preview: Annotated[bool, typer.Option("--preview", help="Show what would be imported, and store nothing.")] = False,
 ) -> int:
     """Import a rubric, as a new version if there is one of this name."""
     path = path.expanduser()
     read = _read(path, name or path.stem.lower(), data_set=data_set)
     rubric = read.rubric
+    if preview:
+        tell_preview(read.preview(path.name, [entry.rubric.name for entry in rubric_entries(folded_store())]))
+        return 0
     with folded_store().write() as connection:
         save_rubric(connection, rubric)
     size = sum(1 for _ in rubric.scoped())
     print(f"Imported the rubric {rubric.name}: {size:,} criteria, version {rubric.hash[:8]}.")
     for position, reason in read.rejected[:_SHOWN]:
-        print(f"Not used: record {position}: {reason}.", file=sys.stderr)
+        print(f"Not used: {read.unit} {position}: {reason}.", file=sys.stderr)
     if more := len(read.rejected[_SHOWN:]):
         print(f"Not used: {more:,} more.", file=sys.stderr)
     _print_warnings(_warnings(rubric), _SHOWN)

@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -22,8 +22,9 @@ from core.datasets.imported import MAX_STORED_REASONS, DatasetInfo
 from core.datasets.lint import LintFinding, lint
 from core.datasets.readers import FORMATS, read_cases
 from core.datasets.readers.files import MAX_BYTES, is_spreadsheet
-from core.datasets.reading import ReadCases, clipped
+from core.datasets.reading import ImportPreview, ReadCases, clipped
 from core.errors import AnamnesisError, UsageError
+from core.images import local_images
 
 _NAME_LENGTH = 40
 _LISTS = frozenset({".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".xlsx"})
@@ -57,13 +58,15 @@ def import_file(
     source: str | None = None,
     licence: str | None = None,
     published: bool = False,
+    replace: bool = False,
     on_progress: ProgressCallback = lambda done, planned: None,
     should_stop: StopCallback = lambda: False,
 ) -> ImportedDataset:
     """Read a file and save its cases and pictures under ``name`` (default: from the name of the file).
 
     An archive may be given instead of the list in it. ``published`` says that the file is the published set of its
-    format, and gives the cases that set's source and licence; ``source`` and ``licence`` replace them. Raises
+    format, and gives the cases that set's source and licence; ``source`` and ``licence`` replace them. A data set
+    of this name with other cases is only replaced with ``replace``. Raises
     ``UsageError`` for an invalid name, format or columns, and ``AnamnesisError`` if the file cannot be read, has no
     case, or has unusable rows without ``skip_bad``, or if ``should_stop`` returns true. After an error nothing is
     imported, and an earlier data set of this name does not change.
@@ -73,7 +76,7 @@ def import_file(
     imported.check_name(dataset)
     with list_in(path) as file:
         reading = read_cases(file, dataset, format, columns, on_progress, should_stop)
-        _refuse(reading, file, skip_bad)
+        _refuse(reading, path.name, skip_bad)
         form = FORMATS[reading.format]
         if published and not form.source:
             raise UsageError(f"The format {form.title} is not that of a published set: say its source and licence.")
@@ -84,6 +87,11 @@ def import_file(
             if (words := (value or "").strip())
         }
         reading.cases = [case.model_copy(update=credit) if credit else case for case in reading.cases]
+        if not replace and preview_of(reading, path.name, dataset).replaces:
+            raise UsageError(
+                f"There is a data set {dataset} with other cases: import {path.name} under another --name, or replace "
+                "it with --replace. Nothing was imported."
+            )
         findings = lint(reading.cases)
         info = DatasetInfo(
             name=dataset,
@@ -129,6 +137,22 @@ def _replaced(dataset: str, cases: Sequence[Case]) -> str:
     )
 
 
+def preview_of(reading: ReadCases, file: str, dataset: str) -> ImportPreview:
+    """Return what an import would store; ``file`` is the name of the file as the user gave it."""
+    pictured = sum(bool(local_images(case.images)) for case in reading.cases)
+    understood = {
+        "Format": FORMATS[reading.format].title if reading.format in FORMATS else reading.format,
+        "Cases": f"{len(reading.cases):,}",
+        **({"With picture": f"{pictured:,}"} if pictured else {}),
+    }
+    rows = {"Rejected": reading.rejected, "Left out": reading.left_out, "Remarks": reading.remarks}
+    replaces = dataset in imported.names()
+    with suppress(AnamnesisError):  # a damaged data set cannot be compared
+        stored = imported.load(dataset) if replaces else []
+        replaces = replaces and stored != reading.cases
+    return ImportPreview(file, dataset, understood, rows, reading.unit, reading.sheet, replaces)
+
+
 def name_of(path: Path) -> str:
     """Return the default name of a data set: that of the format with this published file, else from the file name."""
     for format_ in FORMATS.values():
@@ -141,13 +165,13 @@ def name_of(path: Path) -> str:
     return plain[:_NAME_LENGTH].strip("-") or "cases"
 
 
-def _refuse(reading: ReadCases, path: Path, skip_bad: bool) -> None:
+def _refuse(reading: ReadCases, file: str, skip_bad: bool) -> None:
     if reading.rejected and not skip_bad:
         position, reason = reading.rejected[0]
         others = len(reading.rejected) - 1
         more = f" ({others:,} more row{'s' if others > 1 else ''} cannot be used)" if others else ""
         raise AnamnesisError(
-            f"{path.name}, {reading.unit} {position}: {reason}{more}. Nothing was imported; correct the file, "
+            f"{file}, {reading.at(position)}: {reason}{more}. Nothing was imported; correct the file, "
             "or leave such rows out with --skip-bad."
         )
     if not reading.cases:
@@ -155,7 +179,7 @@ def _refuse(reading: ReadCases, path: Path, skip_bad: bool) -> None:
         reasons = " and ".join(f"{n:,} rows {outcome}" for n, outcome in counts if n)
         first = next(iter([*reading.rejected, *reading.left_out]), None)
         raise AnamnesisError(
-            f"{path.name} holds no case{f': {reasons} ({reading.unit} {first[0]}: {first[1]})' if first else ''}."
+            f"{file} holds no case{f': {reasons} ({reading.at(first[0])}: {first[1]})' if first else ''}."
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -30,6 +31,28 @@ class ReadCases:
     pictures: dict[str, Path] = field(default_factory=dict)
     format: str = ""
     unit: PositionUnit = "line"
+    sheet: str = ""
+
+    def at(self, position: int) -> str:
+        """Return a position in words: line 3, or sheet Cases, row 3."""
+        return f"{f'sheet {clipped(self.sheet)}, ' if self.sheet else ''}{self.unit} {position}"
+
+
+@dataclass(frozen=True)
+class ImportPreview:
+    """What an import of a file would store, for page and command, before anything is stored.
+
+    ``understood`` is label → value; ``rows`` is heading → (position, reason) of rows that are not used or are remarked
+    on. ``replaces``: other contents are stored under this ``name`` and would be replaced.
+    """
+
+    file: str
+    name: str
+    understood: Mapping[str, str]
+    rows: Mapping[str, Sequence[Remark]]
+    unit: PositionUnit
+    sheet: str = ""
+    replaces: bool = False
 
 
 def clipped(text: str, most: int = 60) -> str:

@@ -13,14 +13,14 @@ import streamlit as st
 
 from core.access import allowed_path
 from core.callbacks import ProgressCallback, StopCallback
-from core.datasets.importing import ImportedDataset, import_file, list_in, name_of
+from core.datasets.importing import ImportedDataset, import_file, list_in, name_of, preview_of
 from core.datasets.readers import FORMATS, read_cases
 from core.datasets.readers.engine import chosen_format
 from core.datasets.readers.files import LIMITS, FileRows, Record
 from core.datasets.readers.formats.plain import FIRST, guess_columns, has_needed_columns
-from core.datasets.reading import ReadCases, Remark
+from core.datasets.reading import ImportPreview, ReadCases, Remark
 from core.errors import AnamnesisError, UsageError
-from core.images import MAX_BYTES, MAX_PIXELS, local_images
+from core.images import MAX_BYTES, MAX_PIXELS
 from core.jobs.background import Job, begin, job_at, remove_job
 from core.store.database import Store
 from core.store.queries.case_labels import add_labels_of_file
@@ -149,7 +149,7 @@ def recognised_format(stamp: str, _file: CaseFile) -> str | None:
 
 
 @st.cache_resource(max_entries=2, show_spinner=False)
-def preview_of(stamp: str, _file: CaseFile) -> FilePreview:
+def first_records_of(stamp: str, _file: CaseFile) -> FilePreview:
     """Return the file’s fields and first records; raises ``AnamnesisError`` if it has no named fields."""
     with _file.on_disk() as path, list_in(path) as list_path:
         _, rows = chosen_format("auto", FileRows(list_path), columns=True)
@@ -173,6 +173,12 @@ _COLUMNS = {
 }
 """Part of a case → label of its control, and help."""
 _NONE = "–"
+_PARTS = {
+    "Rejected": ("block", "Rows with a fault."),
+    "Left out": ("filter_alt", "Valid rows that are no cases in this format."),
+    "Remarks": ("info", ""),
+}
+"""Rows that a preview lists → icon, and help."""
 
 
 def draw_import(sizes: Mapping[str, int]) -> None:
@@ -232,14 +238,25 @@ def _draw_steps(sizes: Mapping[str, int]) -> None:
     reading = read_file(file, name, format_, columns)
     if reading is None:
         return
-    _draw_preview(reading)
+    shown = preview_of(reading, file.name, name)
+    draw_preview(shown)
+    st.dataframe(
+        preview_table(reading),
+        hide_index=True,
+        height=220,
+        placeholder=_NONE,
+        alt="Cases as they would be imported",
+        column_config=dict.fromkeys(("Vignette", "Question", "Choices"), st.column_config.TextColumn(width="medium")),
+    )
+    if len(reading.cases) > _MAX_ROWS:
+        st.caption(f"The first {_MAX_ROWS} of {len(reading.cases):,} cases.")
     if reading.cases:
-        _ask_and_import(file, name, format_, columns, reading, sizes)
+        _ask_and_import(file, name, format_, columns, reading, sizes, shown.replaces)
 
 
 def _ask_columns(file: CaseFile) -> dict[str, str] | None:
     """Show the file’s first rows and ask what its fields hold; ``None`` until there is enough to read cases."""
-    preview = preview_of(file.stamp, file)
+    preview = first_records_of(file.stamp, file)
     st.markdown("**What does each column hold?** :gray[Unknown format. First rows:]")
     st.dataframe(
         pd.DataFrame([{field: _short(record.get(field)) for field in preview.fields} for record in preview.first]),
@@ -273,41 +290,19 @@ def _ask_columns(file: CaseFile) -> dict[str, str] | None:
     return columns
 
 
-def _draw_preview(reading: ReadCases) -> None:
-    """Draw the cases that would be imported, and every other row with its reason."""
+def draw_preview(preview: ImportPreview) -> None:
+    """Draw what an import would store, and every row that it would not use or that is remarked on, with its reason."""
     with st.container(border=True, horizontal=True):
-        title = FORMATS[reading.format].title if reading.format in FORMATS else reading.format
-        st.metric("Format", title, width="content")
-        st.metric("Cases", f"{len(reading.cases):,}", width="content")
-        pictured = sum(bool(local_images(case.images)) for case in reading.cases)
-        if pictured:
-            st.metric("With picture", f"{pictured:,}", width="content", help="Cases whose picture is in the file.")
-        st.metric("Rejected", f"{len(reading.rejected):,}", width="content", help="Rows with a fault.")
-        if reading.left_out:
-            st.metric(
-                "Left out",
-                f"{len(reading.left_out):,}",
-                width="content",
-                help="Valid rows that are no cases in this format.",
-            )
-    st.dataframe(
-        preview_table(reading),
-        hide_index=True,
-        height=220,
-        placeholder=_NONE,
-        alt="Cases as they would be imported",
-        column_config=dict.fromkeys(("Vignette", "Question", "Choices"), st.column_config.TextColumn(width="medium")),
-    )
-    if len(reading.cases) > _MAX_ROWS:
-        st.caption(f"The first {_MAX_ROWS} of {len(reading.cases):,} cases.")
-    for label, rows, icon in (
-        ("Rejected", reading.rejected, "block"),
-        ("Left out", reading.left_out, "filter_alt"),
-        ("Remarks", reading.remarks, "info"),
-    ):
+        for label, value in preview.understood.items():
+            st.metric(label, plain(value), width="content")
+        for label, rows in preview.rows.items():
+            if label == "Rejected" or (label == "Left out" and rows):
+                st.metric(label, f"{len(rows):,}", width="content", help=_PARTS[label][1])
+    for label, rows in preview.rows.items():
         if rows:
+            icon = _PARTS[label][0]
             with st.expander(f"{label}: {len(rows):,}", icon=f":material/{icon}:", expanded=label == "Rejected"):
-                table = remarks_table(rows, reading.unit)
+                table = remarks_table(rows, preview.unit)
                 draw_table(table, f"{label.lower()}-rows", height="content" if len(rows) <= 8 else 300)
 
 
@@ -334,7 +329,13 @@ def remarks_table(remarks: Sequence[Remark], unit: str) -> pd.DataFrame:
 
 
 def _ask_and_import(
-    file: CaseFile, name: str, format_: str, columns: Mapping[str, str], reading: ReadCases, sizes: Mapping[str, int]
+    file: CaseFile,
+    name: str,
+    format_: str,
+    columns: Mapping[str, str],
+    reading: ReadCases,
+    sizes: Mapping[str, int],
+    replaces: bool,
 ) -> None:
     form = FORMATS.get(reading.format)
     left, right = st.columns(2)
@@ -343,29 +344,29 @@ def _ask_and_import(
         and bool(form.source)
         and st.checkbox(f"This is the published set {plain(form.title)}", key=f"data_published_{file.stamp}")
     )
-    suggested = f"{reading.format}_{published}_{file.stamp}"
-    source = left.text_input("Source", form.source if form and published else "", key=f"data_source_{suggested}")
+    choice = f"{reading.format}_{published}_{file.stamp}"
+    source = left.text_input("Source", form.source if form and published else "", key=f"data_source_{choice}")
     licence = right.text_input(
         "Licence",
         form.licence if form and published else "",
-        key=f"data_licence_{suggested}",
+        key=f"data_licence_{choice}",
         help="Without an open licence, texts are left out of exports.",
     )
     skip = not reading.rejected or st.checkbox(
         f"Leave out {counted(len(reading.rejected), 'rejected row')}", key=f"data_skip_{file.stamp}"
     )
-    if name in sizes:
-        st.warning(
-            f"Replaces {plain(name)} with its {counted(sizes[name], 'case')}. Unchanged cases keep their profiles.",
-            icon=":material/swap_horiz:",
-        )
+    confirmed = not replaces or st.checkbox(
+        f"Replace {plain(name)} with its {counted(sizes.get(name, 0), 'case')}",
+        key=f"data_replace_{name}_{file.stamp}",
+        help="Unchanged cases keep their profiles.",
+    )
     key = ("import", file.stamp, name, format_, *sorted(columns.items()))
     if job_at(key) is not None or st.button(
         f"Import {counted(len(reading.cases), 'case')}",
         type="primary",
         icon=":material/upload_file:",
         key="data_import_go",
-        **only("run", disabled=not skip),
+        **only("run", disabled=not (skip and confirmed)),
     ):
 
         def run_import(on_progress: ProgressCallback, should_stop: StopCallback) -> ImportedDataset:
@@ -378,6 +379,7 @@ def _ask_and_import(
                     skip_bad=bool(reading.rejected),
                     source=source.strip() or None,
                     licence=licence.strip() or None,
+                    replace=bool(confirmed),
                     on_progress=on_progress,
                     should_stop=should_stop,
                 )

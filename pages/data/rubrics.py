@@ -9,6 +9,7 @@ from core.measures.rubrics.readers import import_rubric
 from core.measures.rubrics.rubric import to_yaml
 from core.measures.rubrics.stored import rubric_entries, save_rubric
 from core.store.database import Store
+from pages.data.importing import draw_preview
 from pages.kit.cached import read
 from pages.kit.controls import choose
 from pages.kit.look import counted, plain, show_errors
@@ -53,26 +54,38 @@ def draw_rubric_files() -> None:
 
 
 def _draw_import() -> None:
-    with st.form("data_rubric_import", border=True):
+    with st.container(border=True):
         file = st.file_uploader(
             "Import a rubric",
             _TYPES,
+            key="data_rubric_file",
             help="YAML as in the download, a table with the columns criterion and points, or HealthBench.",
         )
-        name_column, set_column = st.columns(2)
-        name = name_column.text_input("Name", help="By default the file’s. An existing name gets a new version.")
-        data_set = set_column.text_input(
-            "Data set of the cases", help="If the file has ids of cases without a data set."
-        )
-        if not st.form_submit_button("Import", icon=":material/upload:", **only("run")) or file is None:
+        if file is None:
             return
-    with show_errors(), tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / Path(file.name).name
-        path.write_bytes(file.getvalue())
-        imported = import_rubric(path, name.strip() or path.stem.lower(), data_set=data_set.strip())
-        with Store().write() as connection:
-            save_rubric(connection, imported.rubric)
-        if imported.rejected:
-            st.session_state["data_told"] = f"{counted(len(imported.rejected), 'record')} could not be read."
-        st.session_state[_IMPORTED] = imported.rubric.name
-        st.rerun()
+        name_column, set_column = st.columns(2)
+        name = name_column.text_input("Name", Path(file.name).stem.lower(), key=f"data_rubric_name_{file.file_id}")
+        data_set = set_column.text_input(
+            "Data set of the cases",
+            key=f"data_rubric_set_{file.file_id}",
+            help="If the file has ids of cases without a data set.",
+        )
+        with show_errors(), tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / Path(file.name).name
+            path.write_bytes(file.getvalue())
+            imported = import_rubric(path, name.strip() or path.stem.lower(), data_set=data_set.strip())
+            preview = imported.preview(path.name, [entry.rubric.name for entry in read(rubric_entries)])
+            draw_preview(preview)
+            confirmed = not preview.replaces or st.checkbox(
+                f"Make a new version of {plain(preview.name)}", key=f"data_rubric_new_{preview.name}_{file.file_id}"
+            )
+            if not st.button(
+                "Import", icon=":material/upload:", key="data_rubric_go", **only("run", disabled=not confirmed)
+            ):
+                return
+            with Store().write() as connection:
+                save_rubric(connection, imported.rubric)
+            if imported.rejected:
+                st.session_state["data_told"] = f"{counted(len(imported.rejected), 'record')} could not be read."
+            st.session_state[_IMPORTED] = imported.rubric.name
+            st.rerun()

@@ -44,7 +44,7 @@ def test_a_file_is_looked_at_before_it_is_imported(database: Path, tmp_path: Pat
     assert list(why["Line"]) == ["2"]
     assert button(app, "Import 2 cases").disabled
     assert imported.names() == []
-    app.checkbox[0].check().run()
+    next(box for box in app.checkbox if "rejected" in box.label).check().run()
     app.text_input(key=next(box.key for box in app.text_input if box.label == "Licence")).set_value("ours alone").run()
     button(app, "Import 2 cases").click().run()
     assert trouble(app) == []

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.measures.rubrics.stored import rubric_named
+from core.measures.rubrics.stored import rubric_entries, rubric_named
 from core.store.database import Store
 from tests.core.measures.rubrics.test_rubric_report import judged_campaign
 from tests.support.pages import trouble, words
@@ -28,7 +28,9 @@ def test_a_rubric_can_be_imported(judged: Store, open_page: Open) -> None:
     assert not trouble(page)
     assert "4 criteria for 1 case" in words(page)
     uploader = next(uploader for uploader in page.file_uploader if uploader.label == "Import a rubric")
-    uploader.upload("greeting.csv", b"criterion,points\nGreets the patient.,2\n", "text/csv")
+    uploader.upload("greeting.csv", b"criterion,points\nGreets the patient.,2\n", "text/csv").run()
+    assert {metric.label: metric.value for metric in page.metric}["Criteria"] == "1"
+    assert "greeting" not in {entry.rubric.name for entry in rubric_entries(judged)}, "it is only shown"
     next(button for button in page.button if button.label == "Import").click().run()
     assert not trouble(page)
     assert rubric_named(judged, "greeting").all[0].points == 2

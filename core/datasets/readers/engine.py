@@ -74,10 +74,11 @@ def _laid_out(rows: FileRows, chosen: Format | None) -> tuple[Format | None, Fil
             unpacked = format_.unpack(rows.root) if format_.unpack else None
             if unpacked is not None:
                 return format_, rows.unpacked(unpacked)
-    alone = isinstance(rows.root, dict) and any(format_.fitting(rows.root) for format_ in FORMATS.values())
-    records = [rows.root] if alone else records_within(rows.root)
+    records = records_within(rows.root)
     if records is None and isinstance(rows.root, dict):
-        records = [rows.root]
+        alone = any(format_.fitting(rows.root) for format_ in FORMATS.values())
+        by_id = rows.root and all(isinstance(value, dict) and value for value in rows.root.values())
+        records = [{"id": k, **v} for k, v in rows.root.items()] if by_id and not alone else [rows.root]
     return None if records is None else (None, rows.unpacked(records))
 
 
@@ -101,10 +102,10 @@ def _not_recognised(rows: FileRows) -> str:
         fields = rows.columns if not isinstance(rows.root, dict) else tuple(rows.root)
     except AnamnesisError:
         fields = ()
-    has = f" (it has {_listed(fields)})" if fields else ""
     return (
-        f"The format of {rows.path.name} is not recognised{has}: name it with "
-        f"--format ({', '.join(FORMATS)}), or say what its columns hold with --columns vignette=…,options=…,answer=…."
+        f"The format of {rows.path.name} is not recognised{f' (it has {_listed(fields)})' if fields else ''}: name it "
+        f"with --format ({', '.join(FORMATS)}), or say what its columns hold with --columns "
+        "vignette=…,options=…,answer=…."
     )
 
 
@@ -134,7 +135,7 @@ def read_cases(
         _check_columns(chosen, column_of)
         return read_as(chosen, rows, dataset, column_of)
     except OSError as error:
-        raise AnamnesisError(f"{clipped(str(path), 200)} cannot be read: {error.strerror or error}.") from error
+        raise AnamnesisError(f"{clipped(path.name, 200)} cannot be read: {error.strerror or error}.") from error
 
 
 def read_as(chosen: Format, rows: FileRows, dataset: str, columns: Mapping[str, str]) -> ReadCases:
@@ -168,6 +169,7 @@ def read_as(chosen: Format, rows: FileRows, dataset: str, columns: Mapping[str, 
         else:
             seen[case.case_key] = number
             reading.cases.append(case)
+    reading.sheet = rows.sheet
     remark_on_addresses(reading)
     return reading
 

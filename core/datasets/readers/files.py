@@ -100,6 +100,8 @@ class FileRows:
         self.unit: PositionUnit = _UNITS[self.kind]
         self.root: Any = _json(path) if self.kind == "json" else None
         self._columns: tuple[str, ...] | None = None
+        self.sheet = ""
+        """The title of the sheet of a workbook, once it was read."""
 
     def unpacked(self, records: list[Any]) -> FileRows:
         other = copy(self)
@@ -125,7 +127,7 @@ class FileRows:
             case "csv":
                 return self._csv_rows()
             case "sheet":
-                return _sheet_rows(self.path)
+                return self._sheet_rows()
             case "jsonl":
                 return self._jsonl_rows()
             case "parquet":
@@ -149,6 +151,12 @@ class FileRows:
                     f"{path.name}, line {line}: the row that begins here cannot be read ({error}); nothing was "
                     "imported."
                 ) from error
+
+    def _sheet_rows(self) -> Iterator[tuple[int, Record | DamagedRow]]:
+        rows = _sheet_values(self.path)
+        _, (self.sheet, *header) = next(rows)
+        for number, values in rows:
+            yield number, _csv_record(values, header)
 
     def _jsonl_rows(self) -> Iterator[tuple[int, Record | DamagedRow]]:
         size = self.path.stat().st_size
@@ -190,7 +198,7 @@ class FileRows:
                 with _csv_reader(self.path) as (reader, _):
                     self._columns = tuple(_csv_header(reader, self.path))
             elif self.kind == "sheet":
-                self._columns = tuple(next(_sheet_values(self.path))[1])
+                self._columns = tuple(next(_sheet_values(self.path))[1][1:])
             elif self.kind == "parquet":
                 names = tuple(_opened_parquet(self.path).schema_arrow.names)
                 twice = next((name for name in names if names.count(name) > 1), None)
@@ -369,14 +377,8 @@ def is_spreadsheet(path: Path) -> bool:
         return False
 
 
-def _sheet_rows(path: Path) -> Iterator[tuple[int, Record | DamagedRow]]:
-    rows = _sheet_values(path)
-    header = next(rows)[1]
-    return ((number, _csv_record(values, header)) for number, values in rows)
-
-
 def _sheet_values(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield (row, cells as text) of the only sheet with contents: the header first, without blank rows.
+    """Yield (row, cells as text) of the only sheet with contents, without blank rows; first its title and header.
 
     A formula has its value when the workbook was last saved. Raises ``AnamnesisError`` if no sheet or several sheets
     have contents, or if the workbook is damaged or too large.
@@ -400,8 +402,8 @@ def _sheet_values(path: Path) -> Iterator[tuple[int, list[str]]]:
             width = max(column for column, value in enumerate(values, start=1) if value)
             if width > MAX_COLUMNS:
                 raise AnamnesisError(f"{path.name} has more columns than are read: {LIMITS}.")
-            header = _header(values[:width], f"{path.name}, row {number}")
-            yield number, header
+            header = _header(values[:width], f"{path.name}, sheet {clipped(filled[0].title)}, row {number}")
+            yield number, [str(filled[0].title), *header]
             for number, values in rows:
                 yield number, values[:width] + [value for value in values[width:] if value]
         finally:
@@ -502,7 +504,7 @@ def _why(error: orjson.JSONDecodeError) -> str:
 def records_within(root: Any) -> list[Any] | None:
     """Return the records in the outermost value of a JSON file; ``None`` if the layout is unknown.
 
-    Known layouts: an array, an object of columns (as pandas writes it), of records by id, or with one list of records.
+    Known layouts: an array, an object of columns (as pandas writes it), and an object with a single list of records.
     """
     if isinstance(root, list):
         return root
@@ -516,8 +518,6 @@ def records_within(root: Any) -> list[Any] | None:
         # in the layout by columns the inner keys are row numbers
         if keys and all(str(key).isdecimal() for key in keys):
             return [{name: column[key] for name, column in root.items()} for key in keys]
-    if all(isinstance(v, dict) and v for v in values):
-        return [{"id": name, **record} for name, record in root.items()]
     lists = [v for v in values if isinstance(v, list) and v and all(isinstance(item, dict) for item in v)]
     return lists[0] if len(lists) == 1 and len(root) <= 3 else None
 

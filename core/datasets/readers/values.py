@@ -87,7 +87,7 @@ def without_empty_end(pairs: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]
     Some tables write "n/a" instead.
     """
     kept = list(pairs)
-    while kept and (kept[-1][1] is None or str(kept[-1][1]).strip().lower() in ("", "n/a", "nan")):
+    while kept and (kept[-1][1] is None or str(kept[-1][1]).lower() in ("", "n/a", "nan")):
         kept.pop()
     return kept
 

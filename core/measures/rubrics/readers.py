@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from core.datasets.readers.files import DamagedRow, FileRows, Record, records_within
+from core.datasets.reading import ImportPreview, PositionUnit, clipped
 from core.errors import AnamnesisError, UsageError
 from core.measures.rubrics.rubric import NO_AXIS, Criterion, Rubric, read_rubric, reason_of, rubric_fields, rubric_of
 
@@ -23,6 +24,20 @@ class ReadRubric(NamedTuple):
 
     rubric: Rubric
     rejected: tuple[tuple[int, str], ...] = ()
+    unit: PositionUnit = "record"
+    sheet: str = ""
+
+    def preview(self, file: str, stored: Collection[str]) -> ImportPreview:
+        """Return what an import would store; ``stored`` are the names of the rubrics that exist."""
+        understood = {
+            "Criteria": f"{sum(1 for _ in self.rubric.scoped()):,}",
+            "Cases": f"{len(self.rubric.cases):,}" if self.rubric.cases else "all",
+            **({"Specialties": f"{len(self.rubric.specialties):,}"} if self.rubric.specialties else {}),
+        }
+        rows = {"Rejected": self.rejected}
+        return ImportPreview(
+            file, self.rubric.name, understood, rows, self.unit, self.sheet, self.rubric.name in stored
+        )
 
 
 def import_rubric(path: Path, name: str, *, data_set: str = "") -> ReadRubric:
@@ -38,12 +53,14 @@ def import_rubric(path: Path, name: str, *, data_set: str = "") -> ReadRubric:
     if path.is_dir():
         return ReadRubric(read_rubric(path).model_copy(update={"name": name}))
     if path.suffix.lower() in (".yaml", ".yml"):
-        return ReadRubric(rubric_of({**rubric_fields(path), "name": name}, str(path)))
+        return ReadRubric(rubric_of({**rubric_fields(path), "name": name}, path.name))
     return _from_records(path, name, data_set)
 
 
 def _from_records(path: Path, name: str, data_set: str) -> ReadRubric:
-    records = _records(path)
+    rows = _rows(path)
+    records = list(rows)
+    sheet = f"sheet {clipped(rows.sheet)}, " if rows.sheet else ""
     first = next((record for _, record in records if not isinstance(record, DamagedRow)), None)
     names = _plain_names(first) if isinstance(first, Mapping) else {}
     healthbench = _criteria_of(names) is not None
@@ -69,7 +86,9 @@ def _from_records(path: Path, name: str, data_set: str) -> ReadRubric:
             try:
                 Criterion.model_validate({"id": "unnamed", **fields})
             except ValidationError as error:
-                raise UsageError(f"{path.name}, record {position} is no criterion: {reason_of(error)}.") from error
+                raise UsageError(
+                    f"{path.name}, {sheet}{rows.unit} {position} is no criterion: {reason_of(error)}."
+                ) from error
         if case:
             key = case if not data_set or "/" in case else f"{data_set}/{case}"
             scopes["cases"].setdefault(key, []).extend(criteria)
@@ -78,14 +97,14 @@ def _from_records(path: Path, name: str, data_set: str) -> ReadRubric:
         else:
             shared.extend(criteria)
     if not (shared or scopes["cases"] or scopes["specialties"]):
-        why = f" ({rejected[0][1]})" if rejected else ""
+        why = f" ({sheet}{rows.unit} {rejected[0][0]}: {rejected[0][1]})" if rejected else ""
         raise AnamnesisError(f"{path.name} has no criterion that can be read{why}.")
     _name_criteria(scopes, shared)
-    fields = {"name": name, "source": "HealthBench" if healthbench else "", "all": shared, **scopes}
-    return ReadRubric(rubric_of(fields, path.name), tuple(rejected))
+    fields = {"name": name, "all": shared, **scopes}
+    return ReadRubric(rubric_of(fields, path.name), tuple(rejected), rows.unit, rows.sheet)
 
 
-def _records(path: Path) -> list[tuple[int, Any]]:
+def _rows(path: Path) -> FileRows:
     rows = FileRows(path)
     if rows.kind == "json":
         listed = records_within(rows.root)
@@ -93,7 +112,7 @@ def _records(path: Path) -> list[tuple[int, Any]]:
         if listed is None or (isinstance(rows.root, dict) and _criteria_of(rows.root) is not None):
             listed = [rows.root]
         rows = rows.unpacked(listed)
-    return list(rows)
+    return rows
 
 
 def _plain_names(record: Record) -> Record:

@@ -268,7 +268,7 @@ def test_pictures_are_deleted_with_the_last_data_set_that_uses_them(folder: Path
 
 def test_a_new_import_of_a_name_deletes_the_old_pictures(folder: Path) -> None:
     import_file(a_list(folder, [a_row(1, "a.png")], {"a.png": a_picture("red")}), "one")
-    import_file(a_list(folder, [a_row(1, "a.png")], {"a.png": a_picture("blue")}), "one")
+    import_file(a_list(folder, [a_row(1, "a.png")], {"a.png": a_picture("blue")}), "one", replace=True)
 
     assert stored_pictures() == {f"{hashlib.sha256(a_picture('blue')).hexdigest()}.png"}
 

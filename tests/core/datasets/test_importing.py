@@ -20,11 +20,11 @@ import orjson
 import pytest
 
 from core.datasets import imported, importing
-from core.datasets.importing import import_file, name_of
+from core.datasets.importing import import_file, name_of, preview_of
 from core.datasets.library import library
 from core.datasets.licences import texts_may_leave
 from core.datasets.lint import nearest_earlier
-from core.datasets.readers import FORMATS
+from core.datasets.readers import FORMATS, read_cases
 from core.datasets.readers.files import FileRows
 from core.errors import AnamnesisError, UsageError
 
@@ -101,7 +101,7 @@ def test_the_only_filled_sheet_of_a_spreadsheet_is_read(tmp_path: Path) -> None:
 
 def test_an_invalid_row_of_a_spreadsheet_is_reported_by_its_number(tmp_path: Path) -> None:
     path = workbook(tmp_path / "a.xlsx", {"Cases": [HEADER, *ROWS, ["Ill.", "Why?", "x", "y", "C", None]]})
-    with pytest.raises(AnamnesisError, match=r"^a\.xlsx, row 5: .*Nothing was imported"):
+    with pytest.raises(AnamnesisError, match=r"^a\.xlsx, sheet [^,]+, row 5: .*Nothing was imported"):
         import_file(path, columns=COLUMNS)
 
 
@@ -109,7 +109,7 @@ def test_a_spreadsheet_without_exactly_one_table_is_refused(tmp_path: Path, subt
     table: list[tuple[dict[str, list[list[object]]], str]] = [
         ({"A": [HEADER, *ROWS], "B": [HEADER, *ROWS]}, r"^a\.xlsx has 2 sheets with contents \(A, B\)"),
         ({"A": []}, r"^a\.xlsx has no sheet with contents\.$"),
-        ({"A": [["x", "y", "x"], [1, 2, 3]]}, r"^a\.xlsx, row 1: the column x occurs twice\.$"),
+        ({"A": [["x", "y", "x"], [1, 2, 3]]}, r"^a\.xlsx, sheet A, row 1: the column x occurs twice\.$"),
         ({"A": [list(range(2_000)), [1] * 2_000]}, r"^a\.xlsx has more columns than are read: .* 1,000 columns, "),
     ]
     for sheets, sentence in table:
@@ -216,7 +216,7 @@ def test_simultaneous_imports_of_one_name_leave_a_complete_data_set(tmp_path: Pa
     def write(count: int) -> None:
         path = tmp_path / f"file{count}.jsonl"
         path.write_text("".join(f'{{"vignette": "Man {n} is ill.", "answer": "Gout"}}\n' for n in range(count)))
-        import_file(path, "same", "plain")
+        import_file(path, "same", "plain", replace=True)
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(write, [20, 40, 60, 80] * 3))
@@ -236,7 +236,7 @@ def test_a_failed_write_keeps_the_old_data_set(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr("core.datasets.imported.os.replace", full)
     with pytest.raises(AnamnesisError, match=r"data set mine cannot be saved in .*: No space left on device\."):
-        import_file(FILES / "medmcqa.json", "mine")
+        import_file(FILES / "medmcqa.json", "mine", replace=True)
     assert imported.load("mine") == before
 
 
@@ -340,3 +340,20 @@ def test_the_shape_of_a_published_set_gives_no_licence(tmp_path: Path) -> None:
     plain.write_text("vignette,answer\nA man of 40 coughs.,Flu\n", encoding="utf-8")
     with pytest.raises(UsageError, match="Plain"):
         import_file(plain, published=True)
+
+
+def test_other_cases_of_the_same_name_are_only_replaced_on_request(tmp_path: Path) -> None:
+    import_file(FILES / "medqa.jsonl", "mine")
+    before = imported.load("mine")
+    import_file(FILES / "medqa.jsonl", "mine")
+    with pytest.raises(UsageError, match="mine"):
+        import_file(FILES / "medmcqa.json", "mine")
+    assert imported.load("mine") == before
+    with importing.list_in(FILES / "medmcqa.json") as file:
+        preview = preview_of(read_cases(file, "mine"), "medmcqa.json", "mine")
+    assert (preview.understood["Cases"], preview.replaces, imported.load("mine")) == ("3", True, before)
+    assert {heading: len(rows) for heading, rows in preview.rows.items()} == {
+        "Rejected": 0, "Left out": 1, "Remarks": 1,
+    }  # fmt: skip
+    import_file(FILES / "medmcqa.json", "mine", replace=True)
+    assert len(imported.load("mine")) == 3

@@ -106,20 +106,20 @@ def start(work: Work, usual_first: str = "") -> Callable[[Record], CaseFields]:
         )
     if first and first not in ("0", "1"):
         raise UsageError(f"--columns {FIRST}={first} is not known: give {FIRST}=0 or {FIRST}=1.")
-    by_position, numbers = _positions(column_of, work) if "options" in column_of else (False, {})
+    by_position, numbers = _positions(column_of, work, bool(usual_first)) if "options" in column_of else (False, {})
     first_number = int(first) if first else _first_number(column_of["answer"], work, numbers, usual_first)
     return lambda record: _case_fields(record, column_of, work, first_number, by_position)
 
 
-def _positions(column_of: Mapping[str, str], work: Work) -> tuple[bool, dict[int, int]]:
+def _positions(column_of: Mapping[str, str], work: Work, usual: bool) -> tuple[bool, dict[int, int]]:
     """Return whether all answers of the file are positions, and position → fewest options of a record with it.
 
     A number that is also the text of an option is a position where every answer is a number, and some answers are no
-    text of an option or are numbers of JSON: ``{"choices": ["1", "2"], "answer": 1}``.
+    text of an option. Where positions are ``usual``, numbers of JSON suffice: ``{"choices": ["1", "2"], "answer": 1}``.
     """
     clear: dict[int, int] = {}
     unclear: dict[int, int] = {}
-    all_numbers, by_type = True, True
+    all_numbers, by_type = True, usual
     for _, record in work.rows:
         if isinstance(record, DamagedRow):
             continue

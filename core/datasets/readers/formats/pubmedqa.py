@@ -29,7 +29,7 @@ def _case_fields(record: Record) -> CaseFields:
 FORMAT = Format(
     name="pubmedqa",
     title="PubMedQA",
-    reads="Questions that an abstract answers with yes, no or maybe; the vignette is the abstract without its end.",
+    reads="Questions with the abstract that answers them with yes, no or maybe, without its conclusion.",
     source="PubMedQA, Jin et al. 2019, arXiv 1909.06146",
     licence="MIT",
     fields=frozenset({"QUESTION", "CONTEXTS", "final_decision"}),

@@ -142,8 +142,8 @@ def test_yaml_may_repeat_parts_with_anchors_and_leave_fields_empty(tmp_path: Pat
         ("a.json", '[{"question": "?"}]', "is no rubric"),
         ("a.yaml", "title: x\n", "no criterion"),
         ("a.yaml", "- 1\n", "it needs title"),
-        ("a.csv", "id,criterion,points\na,Greets.,much\n", "record 2 is no criterion: points"),
-        ("a.csv", "criterion,points\nGreets.,1e300\n", "record 2 is no criterion: points"),
+        ("a.csv", "id,criterion,points\na,Greets.,much\n", "line 2 is no criterion: points"),
+        ("a.csv", "criterion,points\nGreets.,1e300\n", "line 2 is no criterion: points"),
         ("a.csv", "text,score\nGreets.,1\n", "columns criterion and points.*It has text, score"),
         ("a.csv", "id,criterion,points\na,Greets.,1\na,Asks.,1\n", "two criteria .* have the id 'a'"),
         (
