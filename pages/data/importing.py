@@ -28,7 +28,7 @@ from core.text.demographics import age_and_sex
 from pages.kit.jobs import draw_work
 from pages.kit.look import counted, plain
 from pages.kit.tables import draw_table
-from pages.kit.visitor import only
+from pages.kit.visitor import draw_button
 
 T = TypeVar("T")
 _READING_KEY = "data_read"
@@ -351,12 +351,13 @@ def _ask_and_import(
             icon=":material/swap_horiz:",
         )
     key = ("import", file.stamp, name, format_, *sorted(columns.items()))
-    if job_at(key) is not None or st.button(
+    if job_at(key) is not None or draw_button(
         f"Import {counted(len(reading.cases), 'case')}",
+        "" if skip else "Some rows were rejected: leave them out, or mend the file.",
         type="primary",
         icon=":material/upload_file:",
         key="data_import_go",
-        **only("run", disabled=not skip),
+        role="run",
     ):
 
         def run_import(on_progress: ProgressCallback, should_stop: StopCallback) -> ImportedDataset:
