@@ -54,6 +54,7 @@ from pages.kit.seats import (
     ask_pictures,
     ask_player,
     case_label,
+    plays_persona,
     prepared,
     read_options,
     registry,
@@ -62,7 +63,7 @@ from pages.kit.seats import (
 )
 from pages.kit.sessions import WatchedSession, adopt, current, running_sessions, second_session
 from pages.kit.tables import draw_table
-from pages.kit.visitor import only
+from pages.kit.visitor import draw_button, only
 from pages.kit.watched import (
     count_uncovered,
     draw_controls,
@@ -106,7 +107,8 @@ def ask_and_start() -> None:
     elif len(campaigns) > 1 and campaigns[0] == campaigns[1]:
         st.info("Both sides are the same. Choose another player on the right, or start both anyway.")
     label = "Start the consultation" if mode == "one" else "Start both consultations"
-    pressed = st.button(label, type="primary", icon=":material/play_arrow:", **only("run", disabled=not campaigns))
+    why_not = "" if campaigns else "See the note above." if problem else "Choose a case and a question first."
+    pressed = draw_button(label, why_not, role="run", type="primary", icon=":material/play_arrow:")
     if (st.session_state.pop(_AT_ONCE, False) or pressed) and campaigns:
         _start(campaigns)
 
@@ -163,7 +165,9 @@ def _ask_campaigns(fw: Framework, case: Case | None, mode: str) -> tuple[list[Ca
     doctors *= 2 if mode == "patients" else 1
     with sides_row:
         images = ask_pictures("live", doctors, [case] if case else [])
-        personas = _ask_personas(fw) if mode == "patients" else []
+        personas = (
+            _ask_personas(fw, plays=plays_persona(fw, lead, players.get("patient", ""))) if mode == "patients" else []
+        )
     with left_settings:
         silent_roles = [name for name in seats_at_work(fw, tested, arms) if name not in players]
         players |= {name: ask_player("live", fw, name, doctor=lead) for name in silent_roles}
@@ -171,7 +175,8 @@ def _ask_campaigns(fw: Framework, case: Case | None, mode: str) -> tuple[list[Ca
         address = ask_address("live")
         effort = ask_effort("live", doctors)
     with right_settings:
-        values = ask_options("live", fw, tested, "main", "more", *([] if personas else ["patient"]))
+        places = ("main", "more") if mode == "patients" else ("main", "more", "patient")
+        values = ask_options("live", fw, tested, *places, patient=players.get("patient", ""))
     casts = [CastNames(**{role: doctor, **players}) for doctor in doctors]
     settings, settings_problem = read_options(
         fw, {**values, "base_url": address, "images": images, "reasoning_effort": effort}
@@ -232,12 +237,12 @@ def _instructions(fw: Framework, arms: Sequence[Arm]) -> str:
     )
 
 
-def _ask_personas(fw: Framework) -> list[str]:
+def _ask_personas(fw: Framework, *, plays: bool) -> list[str]:
     personas = []
     for column, side in zip(st.columns(2), ("left", "right"), strict=True):
         with column:
             st.markdown(f"**The {role_title(fw, 'patient').lower()} on the {side}**")
-            personas.append(str(ask_persona(f"live_{side}")))
+            personas.append(str(ask_persona(f"live_{side}", plays=plays)))
     return personas
 
 

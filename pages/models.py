@@ -20,7 +20,7 @@ from pages.kit.navigation import link
 from pages.kit.page import show
 from pages.kit.seats import EFFORTS, ask_key, registry
 from pages.kit.tables import draw_table
-from pages.kit.visitor import only
+from pages.kit.visitor import draw_button, only
 
 _PROVIDERS = {
     SERVER: "OpenAI-compatible server",
@@ -92,8 +92,9 @@ def draw_form() -> None:
     first, second, third = st.columns(3, vertical_alignment="bottom")
     model_id = first.text_input("Model id", key="models_id", placeholder="llama-3.1-8b-instruct").strip()
     name = second.text_input("Name here", key="models_name", placeholder=model_id or "same as the id")
-    if third.button(
-        "List the server’s models", icon=":material/list:", width="stretch", **only("run", disabled=not address)
+    why_not = "" if address else "Type the server’s address first."
+    if draw_button(
+        "List the server’s models", why_not, role="run", where=third, icon=":material/list:", width="stretch"
     ):
         with show_errors(st.warning, ":material/cloud_off:"), st.spinner("Asking the server…"):
             st.session_state["models_offered"] = offered(address, _typed_key())
@@ -133,7 +134,8 @@ def draw_form() -> None:
         output_price=prices[1],
         requests_per_minute=requests,
     )
-    if st.button("Test and save", type="primary", icon=":material/bolt:", **only("local", disabled=not entry.name)):
+    why_not = "" if entry.name else "Type a model id or a name first."
+    if draw_button("Test and save", why_not, role="local", type="primary", icon=":material/bolt:"):
         _save_and_test(entry)
 
 
@@ -203,9 +205,8 @@ def draw_model_list() -> None:
             st.markdown(f"**{plain(chosen.spec.name)}**", width="stretch")
             if chosen.missing_key:
                 ask_key(chosen.missing_key, f"models_key_{chosen.spec.name}")
-            if st.button(
-                "Test", icon=":material/bolt:", key="models_test", **only("run", disabled=bool(chosen.missing_key))
-            ):
+            why_not = "Type its key first." if chosen.missing_key else ""
+            if draw_button("Test", why_not, role="run", icon=":material/bolt:", key="models_test"):
                 with show_errors():
                     with st.spinner(f"Asking {chosen.spec.name}…"):
                         st.session_state["models_tested"] = try_model(load_registry(), chosen.spec.name)

@@ -22,6 +22,8 @@ COLUMN_MM = 88.0
 DOTS_PER_INCH = 300
 _PIXELS = 960
 """Layout width of a figure of ``WIDTH_MM``; narrower figures have fewer pixels, so that the font size is the same."""
+_PIXELS_PER_INCH = 96
+"""Of a PDF that a browser writes, at scale 1."""
 _BROWSER = "BROWSER_PATH"
 """The environment variable with the browser that Plotly's image export uses."""
 _ANSWERS_WITHIN_S = 60.0
@@ -60,16 +62,21 @@ def picture_of(figure: go.Figure, suffix: str, width_mm: float = WIDTH_MM, name:
     if browser is None:
         raise AnamnesisError(no_browser(".html"))
     os.environ[_BROWSER] = browser
-    scale = WIDTH_MM / 25.4 * DOTS_PER_INCH / _PIXELS if suffix == ".png" else 1
+    mm = WIDTH_MM / _PIXELS
+    scale = {".png": mm / 25.4 * DOTS_PER_INCH, ".pdf": mm / 25.4 * _PIXELS_PER_INCH}.get(suffix, 1.0)
     size = {"width": width, "height": height, "scale": scale}
     try:
         try:
-            return _image(figure, suffix.removeprefix("."), size)
+            drawn = _image(figure, suffix.removeprefix("."), size)
         except TimeoutError:  # some browsers hang at their start: try a new one
-            return _image(figure, suffix.removeprefix("."), size)
+            drawn = _image(figure, suffix.removeprefix("."), size)
     except (RuntimeError, ValueError, OSError) as error:
         reason = str(error).strip().splitlines()[0]
         raise AnamnesisError(f"The figure could not be drawn ({reason}): take .html instead.") from error
+    if suffix != ".svg":
+        return drawn
+    in_pixels, in_mm = f'width="{width}" height="{height}"', f'width="{width * mm:g}mm" height="{height * mm:g}mm"'
+    return drawn.replace(in_pixels.encode(), in_mm.encode(), 1)
 
 
 def _image(figure: go.Figure, kind: str, size: dict[str, float]) -> bytes:

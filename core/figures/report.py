@@ -25,6 +25,8 @@ _FEW = 6
 """Most places for bars; more are drawn as dots."""
 _MOST_BARS = 24
 """Most bars in a panel; more are drawn as dots."""
+_MOST_LINES = 2
+"""Lines of a caption in a picture."""
 _LINE = 110
 """Characters of a line of the caption."""
 _TITLE = 96
@@ -241,13 +243,15 @@ def _reason(name: str) -> str:
 
 
 def with_caption(figure: go.Figure, title: str, caption: str, share: float = 1.0) -> go.Figure:
-    """Add a title and a caption above a figure that is used outside a page.
+    """Add a title and at most two lines of a caption above a figure that is used outside a page.
 
     ``share`` (0 to 1) is the width of the figure relative to two columns; its lines are shorter accordingly.
     """
     height = figure.layout.height or 450
     legend = (with_legend_room(figure, _WIDTH * share).layout.height or height) - height
-    lines = textwrap.wrap(caption, round(_LINE * share), break_on_hyphens=False)
+    lines = textwrap.wrap(
+        caption, round(_LINE * share), break_on_hyphens=False, max_lines=_MOST_LINES, placeholder=" …"
+    )
     title_lines = textwrap.wrap(title, round(_TITLE * share))
     above = 24 + legend if figure.layout.legend.yref == "paper" else 0
     top = 40 + 20 * len(title_lines) + 16 * len(lines) + (24 if figure.layout.annotations else 0) + above

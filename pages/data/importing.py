@@ -28,7 +28,7 @@ from core.text.demographics import age_and_sex
 from pages.kit.jobs import draw_work
 from pages.kit.look import counted, plain
 from pages.kit.tables import draw_table
-from pages.kit.visitor import only
+from pages.kit.visitor import draw_button
 
 T = TypeVar("T")
 _READING_KEY = "data_read"
@@ -361,12 +361,16 @@ def _ask_and_import(
         help="Unchanged cases keep their profiles.",
     )
     key = ("import", file.stamp, name, format_, *sorted(columns.items()))
-    if job_at(key) is not None or st.button(
+    why_not = "" if skip else "Some rows were rejected: leave them out, or mend the file."
+    if not confirmed:
+        why_not = f"There is a data set {name}: confirm that it is replaced, or name another."
+    if job_at(key) is not None or draw_button(
         f"Import {counted(len(reading.cases), 'case')}",
+        why_not,
         type="primary",
         icon=":material/upload_file:",
         key="data_import_go",
-        **only("run", disabled=not (skip and confirmed)),
+        role="run",
     ):
 
         def run_import(on_progress: ProgressCallback, should_stop: StopCallback) -> ImportedDataset:

@@ -31,10 +31,11 @@ from pages.kit.seats import (
     ask_persona,
     ask_pictures,
     ask_seat,
+    plays_persona,
     registry,
     seat_problem,
 )
-from pages.kit.visitor import only
+from pages.kit.visitor import draw_button
 
 _PAPER_ARMS = paper_arms(framework())
 _SIZES = {"paper": f"Paper’s {len(_PAPER_ARMS)}", "all": f"All {len(ALL_ARMS)}"}
@@ -71,14 +72,11 @@ def ask_and_run() -> None:
         problem = "Choose at least one format and one question type under More settings."
     if problem:
         st.warning(plain(problem), icon=":material/key:")
+    why_not = "See the note above." if problem else "" if case else "Choose a case first."
     ready = problem is None and case is not None
     with st.container(horizontal=True, vertical_alignment="center"):
-        run = st.button(
-            "Run the case",
-            type="primary",
-            icon=":material/play_arrow:",
-            key="debug_run",
-            **only("run", disabled=not ready),
+        run = draw_button(
+            "Run the case", why_not, type="primary", icon=":material/play_arrow:", key="debug_run", role="run"
         )
         if ready:
             words = f"{counted(len(campaign.arms), 'arm')} × {counted(campaign.trials, 'trial')}"
@@ -121,7 +119,7 @@ def _ask_settings(case: Case | None, names: CastNames, *, every_arm: bool) -> Ca
             help="The doctor’s prompt counts as one message.",
         )
     with right:
-        persona = ask_persona("debug")
+        persona = ask_persona("debug", plays=plays_persona(framework(), names.doctor, names.patient))
         images = ask_pictures("debug", [names.doctor], [case] if case else [])
         prompts = ask_pack("debug")
         address = ask_address("debug")

@@ -39,7 +39,7 @@ from pages.kit.names import model_name
 from pages.kit.navigation import link
 from pages.kit.seats import ask_address, ask_seat, packs, registry, seat_problem
 from pages.kit.tables import draw_table
-from pages.kit.visitor import only
+from pages.kit.visitor import draw_button, only
 
 _DIFF_STYLE: dict[Op, tuple[str, str]] = {
     "delete": ("del", "background: rgba(213, 94, 0, .2); text-decoration: line-through"),
@@ -428,7 +428,8 @@ def draw_before_after(view: BenchView) -> None:
 def _ask_name(which: str, label: str, save: Callable[..., object]) -> None:
     name = st.text_input("Name of the pack", key=f"debug_pack_{which}_name", placeholder="my-pack").strip()
     replaces = name in packs() and st.checkbox("Replace the pack of this name", key=f"debug_pack_{which}_replace")
-    if st.button(label, type="primary", key=f"debug_pack_{which}_go", **only("run", disabled=not name)):
+    why_not = "" if name else "Name the pack first."
+    if draw_button(label, why_not, role="run", type="primary", key=f"debug_pack_{which}_go"):
         with show_errors():
             save(name, overwrite=bool(replaces))
             st.session_state["debug_pack_saved"] = name

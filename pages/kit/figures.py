@@ -209,6 +209,17 @@ def _offer_pictures(make: Callable[[bool], go.Figure], name: str, title: str, re
                 icon=":material/image:",
                 help="Light background, with title and caption (n, intervals, condition).",
             )
+        st.download_button(
+            "Caption",
+            f"{title}\n\n{rests}\n",
+            f"{file_name}.txt",
+            "text/plain",
+            key=f"{name}_save_.txt",
+            on_click="ignore",
+            type="tertiary",
+            icon=":material/notes:",
+            help="The whole caption with the notes. A picture has the first two lines.",
+        )
         if name in failed:
             st.caption(plain(failed[name]))
 

@@ -32,7 +32,7 @@ from pages.kit.seats import (
     single_arms,
 )
 from pages.kit.sessions import remember
-from pages.kit.visitor import only
+from pages.kit.visitor import draw_button
 
 _EXCERPT = 70
 _stored_origin = cached_query(entries=64)(stored_origin)
@@ -98,18 +98,15 @@ def _ask(place: str, origin: Origin, messages: Sequence[Utterance], case: Case |
         values = ask_options(place, fw, tested, "main", "more", usual=origin.settings_with())
     if has_options(fw, tested, "patient"):
         with persona.expander("Persona of the patient", icon=":material/theater_comedy:"):
-            values |= ask_options(place, fw, tested, "patient")
+            values |= ask_options(place, fw, tested, "patient", patient=others.get("patient", ""))
     names = CastNames(**{tested_seat(fw).role: tested, **others})
     settings_asked, problem = read_options(fw, {**values, "base_url": address})
     if problem := problem or seat_problem(names, address, fw.name):
         st.warning(plain(problem), icon=":material/key:")
     ready = problem is None and bool(arms) and bool(text.strip())
-    if st.button(
-        "Go on from here",
-        type="primary",
-        icon=":material/fork_right:",
-        key=f"{place}_run",
-        **only("run", disabled=not ready),
+    why_not = "See the note above." if problem else "" if ready else "Choose a question, and write the message."
+    if draw_button(
+        "Go on from here", why_not, type="primary", icon=":material/fork_right:", key=f"{place}_run", role="run"
     ):
         settings = origin.settings_with(**{name: getattr(settings_asked, name) for name in (*values, "base_url")})
         plan = ForkPlan(turn, text, names, settings, pack, arms, int(seed))

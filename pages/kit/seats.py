@@ -29,7 +29,7 @@ from core.frameworks.base import (
     title_of,
     usual_arms,
 )
-from core.frameworks.casting import CastNames, StudyCast, StudySeat, full_name, is_model, seated
+from core.frameworks.casting import CastNames, StudyCast, StudySeat, full_name, is_model, is_rule, seated
 from core.frameworks.seats import kinds_in_words, seat_titles
 from core.frameworks.settings import FrameworkSettings, extra_of, flag_of
 from core.images import local_images
@@ -245,8 +245,20 @@ def ask_effort(page: str, doctors: Sequence[str]) -> str:
     )
 
 
-def ask_persona(page: str) -> Persona:
-    """Ask how the patient speaks; no choice changes the facts of the case."""
+def plays_persona(fw: Framework, tested: str, patient: str) -> bool:
+    """Return whether the patient's player, or the default one if it has no name, takes on a persona: rules do not."""
+    seat = seat_of(fw, "patient")
+    with suppress(AnamnesisError):  # ``seat_problem`` reports unknown names
+        doctor = full_name("doctor", tested, registry(), (tested,))
+        patient, _ = seated("patient", "patient", patient, doctor, seat.rules if seat else (), registry())
+    return not is_rule(patient)
+
+
+def ask_persona(page: str, *, plays: bool) -> Persona:
+    """Ask how the patient speaks, if its player ``plays`` a persona; no choice changes the facts of the case."""
+    if not plays:
+        st.caption("The reference patient plays no persona. Choose a model for the patient to choose how it speaks.")
+        return Persona()
     left_column, right_column = st.columns(2)
     ask = partial(choose, bound=False, persist=True)
     return Persona(
@@ -456,15 +468,21 @@ def single_arms(fw: Framework) -> list[Arm]:
 
 
 def ask_options(
-    page: str, fw: Framework, tested: str, *places: str, usual: FrameworkSettings | None = None
+    page: str, fw: Framework, tested: str, *places: str, usual: FrameworkSettings | None = None, patient: str = ""
 ) -> dict[str, object]:
     """Ask for the options in some ``places`` of the form, without those that do not apply to the tested player.
 
-    Their first values are those of ``usual``, by default the framework's.
+    Their first values are those of ``usual``, by default the framework's. ``patient`` is the name in that seat.
     """
     initial = usual or fw.settings()
     fields = {name: info for name, info in options_for(fw, tested).items() if extra_of(info, "place") in places}
-    return {name: _ask_option(page, name, info, getattr(initial, name)) for name, info in fields.items()}
+    values: dict[str, object] = {}
+    for name, info in fields.items():
+        if name == "persona":
+            values[name] = str(ask_persona(page, plays=plays_persona(fw, tested, patient)))
+        else:
+            values[name] = _ask_option(page, name, info, getattr(initial, name))
+    return values
 
 
 def has_options(fw: Framework, tested: str, place: str) -> bool:
@@ -473,8 +491,6 @@ def has_options(fw: Framework, tested: str, place: str) -> bool:
 
 
 def _ask_option(page: str, name: str, info: FieldInfo, initial: Any) -> object:
-    if name == "persona":
-        return str(ask_persona(page))
     shared: dict[str, Any] = {
         "label": extra_of(info, "label") or name.replace("_", " ").capitalize(),
         "key": f"{page}_{name}",

@@ -70,7 +70,21 @@ def require_sign_in() -> None:
     st.stop()
 
 
+def draw_button(
+    label: str, why_not: str = "", *, role: Role | None = None, where: Any = st, help: str | None = None, **options: Any
+) -> bool:
+    """Draw a button and return whether it was pressed. With ``why_not`` (a sentence) it is disabled, and says so."""
+    lacking = access.refusal(role) if role else None
+    pressed: bool = where.button(label, disabled=bool(why_not or lacking), help=lacking or help, **options)
+    if why_not and not lacking:
+        where.caption(plain(why_not))
+    return pressed
+
+
 def only(role: Role, *, disabled: bool = False, help: str | None = None) -> dict[str, Any]:
-    """Return arguments of a button that needs a role: without it the button is disabled, and its help says why."""
+    """Return arguments of a button that needs a role: without it the button is disabled, and its help says why.
+
+    Where the button is ``disabled``, a sentence above it says why; ``draw_button`` draws both.
+    """
     lacking = access.refusal(role)
     return {"disabled": disabled or bool(lacking), "help": lacking or help}

@@ -173,7 +173,7 @@ def ask_draft(fw: Framework) -> CampaignDraft:
         at_work = seats_at_work(fw, lead, trials.arms)
         study = _study(fw, trials.case_set, lead)
         players = {role: ask_player("runs", fw, role, doctor=lead, study=study) for role in at_work}
-        settings = _ask_settings(fw, lead, "patient" in at_work)
+        settings = _ask_settings(fw, lead, players.get("patient"))
     cases, problem, note = trials.cases, trials.problem, ""
     if fw.cases.plays_profiles and cases:
         playable = prepared(fw.name, hash(cases), cases)
@@ -233,12 +233,12 @@ def _ask_trials(fw: Framework) -> TrialsChoice:
     return TrialsChoice(tested, others, cases, case_set, answers, images, effort, int(trials), arms, problem)
 
 
-def _ask_settings(fw: Framework, tested: str, patient_plays: bool) -> CampaignSettings:
+def _ask_settings(fw: Framework, tested: str, patient: str | None) -> CampaignSettings:
     """Ask for the framework's options, and in an expander for prompts, address, seed, concurrency and budget."""
     values = ask_options("runs", fw, tested, "main")
-    if patient_plays and has_options(fw, tested, "patient"):
+    if patient is not None and has_options(fw, tested, "patient"):
         with st.expander("How the patient speaks", icon=":material/record_voice_over:"):
-            values |= ask_options("runs", fw, tested, "patient")
+            values |= ask_options("runs", fw, tested, "patient", patient=patient)
     with st.expander("More settings", icon=":material/tune:"):
         values |= ask_options("runs", fw, tested, "more")
         prompts = ask_pack("runs", fw.name)

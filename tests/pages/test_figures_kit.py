@@ -51,7 +51,7 @@ def test_without_a_browser_svg_and_html_are_left_and_the_rest_is_explained(
     monkeypatch.setenv("CHROMIUM", "/no/such/browser")
     app = AppTest.from_function(page).run()
     assert trouble(app) == []
-    assert list(makers) == ["of-two.html"]
+    assert list(makers) == ["of-two.html", "of-two.txt"]
     assert b"n = 12 cases." in makers["of-two.html"]()
     assert "PDF and PNG" in words(app)
     assert "apt install chromium" in app.caption[0].help
@@ -65,6 +65,6 @@ def test_with_a_browser_the_menu_offers_all(
 ) -> None:
     monkeypatch.setenv("CHROMIUM", sys.executable)  # nothing is drawn with it
     app = AppTest.from_function(page).run()
-    assert sorted(makers) == ["of-two.html", "of-two.pdf", "of-two.png", "of-two.svg"]
+    assert sorted(makers) == ["of-two.html", "of-two.pdf", "of-two.png", "of-two.svg", "of-two.txt"]
     assert "apt install" not in words(app)
     assert shown(app)["modeBarButtonsToRemove"] == ["toImage"]

@@ -216,11 +216,15 @@ def test_a_model_without_stored_calls_did_not_cost_nothing() -> None:
     assert use_in_words(rules, framework("craftmd"), []) == ("0", "$0.00")
 
 
-def test_a_persona_that_a_patient_by_rule_cannot_play_is_refused_before_the_start(
-    database: Path, open_page: Open
-) -> None:
-    page = open_page("live", live_mode="Two patients")
-    assert not button(page, "Start both consultations").disabled
-    page.selectbox(key="live_right_memory").set_value("poor").run()
-    assert any("persona" in warning.value for warning in page.warning)
-    assert button(page, "Start both consultations").disabled
+def test_a_persona_is_offered_only_to_a_patient_that_plays_it(database: Path, open_page: Open) -> None:
+    for page, place, doctor, mode in (
+        ("live", "live_right", "live_doctor", {"live_mode": "Two patients"}),
+        ("debugger", "debug", "debug_doctor", {}),
+    ):
+        app = open_page(page, **mode)
+        offered = [select.key for select in app.selectbox]
+        assert f"{place}_temperament" not in offered, page
+        patient = doctor.replace("doctor", "patient")
+        model = next(name for name in app.selectbox(key=patient).options if name.startswith("openai/"))
+        app.selectbox(key=patient).set_value(model).run()
+        assert app.selectbox(key=f"{place}_temperament").value == "plain", page

@@ -22,7 +22,6 @@ from core.jobs.begun import find_header
 from core.jobs.progress import is_running
 from core.journal import TrialLine, journal_path, read_lines
 from core.store.database import Store
-from pages.kit.look import plain
 from tests.core.store.builders import a_case, a_header, a_stream, a_trial, as_released, write_journal
 from tests.support.campaigns import await_end, full, metrics, run_ids, stop_all
 from tests.support.fake_provider import running
@@ -164,14 +163,12 @@ def test_a_model_that_is_not_known_is_said_once_and_cannot_start(open_page: Open
     assert trouble(app) == []
 
 
-def test_a_persona_of_the_reference_patient_is_refused_in_a_sentence_before_anything_starts(open_page: Open) -> None:
+def test_a_persona_is_offered_for_a_patient_that_is_a_model(open_page: Open) -> None:
     app = small(open_page("runs"), 2, 1)
-    app.selectbox(key="runs_temperament").set_value("anxious").run()
-    assert plain("The reference patient plays no persona: choose a model for the patient, or no persona.") in [
-        warning.value for warning in app.warning
-    ]
-    assert not has_button(app, START)
-    assert run_ids() == []
+    assert "runs_temperament" not in [select.key for select in app.selectbox]
+    model = next(name for name in app.selectbox(key="runs_patient").options if name.startswith("openai/"))
+    app.selectbox(key="runs_patient").set_value(model).run()
+    assert app.selectbox(key="runs_temperament").value == "plain"
 
 
 @pytest.mark.slow

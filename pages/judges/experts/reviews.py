@@ -17,7 +17,7 @@ from pages.kit.cached import ask
 from pages.kit.cases import clear_parameters
 from pages.kit.look import plain
 from pages.kit.tables import draw_table
-from pages.kit.visitor import only
+from pages.kit.visitor import draw_button, only
 
 _OTHER_PERSON = "another person…"
 
@@ -92,7 +92,14 @@ def _ask_review(states: list[ReviewState]) -> None:
     if annotator == _OTHER_PERSON:
         annotator = middle.text_input("Your name", key="experts_open_name").strip()
     if (
-        right.button("Open", type="primary", icon=":material/rate_review:", disabled=not annotator, width="stretch")
+        draw_button(
+            "Open",
+            "" if annotator else "Type your name first.",
+            where=right,
+            type="primary",
+            icon=":material/rate_review:",
+            width="stretch",
+        )
         and annotator
     ):
         st.query_params.from_dict({REVIEW: review, ANNOTATOR: annotator})

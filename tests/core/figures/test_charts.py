@@ -15,7 +15,7 @@ from core.errors import AnamnesisError, UsageError
 from core.figures import picture
 from core.figures.marks import Mark, bars, dots
 from core.figures.narrow import in_one_column
-from core.figures.picture import check_name, picture_of, without_links
+from core.figures.picture import COLUMN_MM, WIDTH_MM, check_name, picture_of, without_links
 from core.figures.report import chart_of, figure_of, with_caption
 from core.measures.base import Columns, Row
 
@@ -191,7 +191,11 @@ def test_impossible_figures_are_refused() -> None:
 def test_a_figure_is_saved_at_print_size() -> None:
     figure = bars([Mark("Ä or B", 0.5, 0.4, 0.7, "a")], NAMES, COLOURS)
     svg = picture_of(figure, ".svg").decode()
-    assert svg.startswith("<svg")
+    assert re.match(r'<svg [^>]*width="180mm"', svg)
+    for width_mm in (WIDTH_MM, COLUMN_MM):
+        box = re.search(rb"/MediaBox \[0 0 ([\d.]+)", picture_of(figure, ".pdf", width_mm))
+        assert box is not None
+        assert float(box[1]) == pytest.approx(width_mm / 25.4 * 72, abs=1.5), "points"
     assert "Ä or B" in svg
     png = picture_of(figure, ".png")
     width = int.from_bytes(png[16:20], "big")
