@@ -129,7 +129,8 @@ def _command(metric: Metric) -> Any:
                     try:
                         drawn.write_bytes(_picture(result, figure))
                         count = sum(row.estimate is not None for row in result.figures)
-                        print(f"Drew {count:,} estimates to {figure}.")
+                        caption = _write_caption(result, figure)
+                        print(f"Drew {count:,} estimates to {figure}; {caption.name} has the whole caption.")
                     except AnamnesisError as error:
                         undrawn = error
                 as_table = given["format_"] == "table"
@@ -167,6 +168,14 @@ def _picture(result: Result, path: Path) -> bytes:
         raise AnamnesisError(no_browser(path.with_suffix(".html").name))
     figure = figure_of(result.figures, result.title, notes=result.warnings)
     return picture_of(figure, suffix, name=path.stem)
+
+
+def _write_caption(result: Result, figure: Path) -> Path:
+    from core.figures.report import whole_caption
+
+    path = figure.with_name(f"{figure.name}.txt")
+    path.write_text(whole_caption(result.figures, result.warnings) + "\n", encoding="utf-8")
+    return path
 
 
 def _option(option: inspect.Parameter) -> Any:

@@ -42,12 +42,16 @@ _WHO = ("model", "doctor", "grader", "judge", "patient", "seat")
 
 
 def figure_of(rows: Sequence[Row], title: str, *, notes: Sequence[Note] = (), dark: bool = False) -> go.Figure:
-    """Return the chart of rows with its title, and with the caption of ``caption_of`` and the ``notes``.
+    """Return the chart of rows with its title, and with the beginning of its ``whole_caption``.
 
     Raises ``UsageError`` if there is no estimate, and if the rows measure different things.
     """
-    caption = " ".join([caption_of(rows), *(note.text for note in notes)])
-    return with_caption(chart_of(rows, dark=dark), title, caption)
+    return with_caption(chart_of(rows, dark=dark), title, whole_caption(rows, notes))
+
+
+def whole_caption(rows: Sequence[Row], notes: Sequence[Note]) -> str:
+    """Return what a file next to a picture says: the picture has the first two lines."""
+    return " ".join([caption_of(rows), *(note.text for note in notes)])
 
 
 def chart_of(

@@ -101,7 +101,7 @@ def run_command(capsys: pytest.CaptureFixture[str], *arguments: str, status: int
 def test_an_import_reports_its_cases_by_specialty(outputs: dict[str, str]) -> None:
     lines = outputs["import"].splitlines()
     assert lines[0] == "Imported 5 cases as data set 'toes-1'."
-    assert lines[1] == "Format: CRAFT-MD; licence: see the authors' repository."
+    assert lines[1] == "Format: CRAFT-MD; licence: not known."
     assert [line.split() for line in lines[2:4]] == [["Cardiology", "3"], ["Rheumatology", "2"]]
     assert lines[-1] == "Run them with: python -m core run --doctor reference/bayes --cases toes-1 --limit 20"
 

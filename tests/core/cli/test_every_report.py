@@ -35,7 +35,7 @@ from tests.support.stores import campaign, copy_of
 
 ASK = "<patient>Since when?</patient>"
 OPTIONS: Mapping[str, dict[str, str]] = {
-    "monitor": {"versions": "openai/a,openai/b"},
+    "monitor": {"versions": "openai/b,openai/c"},
     "experts": {"review": "First"},
     "agreement_by_model": {"review": "First"},
 }
@@ -148,11 +148,12 @@ def test_table_csv_json_and_picture_have_the_rows_and_notes_of_the_metric(
             faults.append(f"{name}: CSV")
         if drawing and status == 0:
             drawn.add(name)
-            caption = letters(picture.read_text(encoding="utf-8").rpartition("Plotly.newPlot")[2])
+            subtitle = letters(picture.read_text(encoding="utf-8").rpartition("Plotly.newPlot")[2])
+            caption = picture.with_name(f"{picture.name}.txt").read_text(encoding="utf-8").strip()
+            if letters(caption[:60]) not in subtitle:
+                faults.append(f"{name}: the picture has another caption than its file")
             faults += [
-                f"{name}: {note.text} is not in the picture"
-                for note in result.warnings
-                if letters(note.text) not in caption
+                f"{name}: {note.text} is not in the caption" for note in result.warnings if note.text not in caption
             ]
             picture.unlink()
         elif picture.exists():

@@ -57,7 +57,7 @@ def evil_conversation(**case: Any) -> Document:
         ),
         *(Utterance(turn=n, role="patient" if n % 2 else "doctor", text=text) for n, text in enumerate(EVIL)),
         a_call("c1", model=bad, error=bad, reasoning=bad),
-        Probed(turn=1, differential=((bad, 0.75), (EVIL[8], float("nan")), (EVIL[5], 2.0))),
+        Probed(turn=1, differential=((bad, 0.75), (EVIL[8], -0.5), (EVIL[5], 2.0))),
         Probed(turn=3, differential=((bad, 0.25),)),
         Ended(reason="error", doctor_turns=3, detail=bad),
         Failed(where=bad, failure="server", message=bad),

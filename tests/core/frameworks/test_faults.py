@@ -286,12 +286,16 @@ async def test_a_doctor_that_declines_has_given_no_diagnosis(fake_provider: Fake
     assert ended(events).reason == "no_question"
 
 
-async def test_a_reply_cut_short_by_its_token_limit_is_a_reply(fake_provider: FakeProvider) -> None:
-    cut = Reply("**Final Diagnosis:** Allergic contact dermatitis and", finish_reason="length")
-    fake_provider.script = Actors(answer=cut)
-    events = await play(fake_provider, Rules(arms=(("vignette", "mcq"),)))
-    assert verdicts(events) == {"vignette:mcq": ["correct", "correct"]}
-    assert [c.finish_reason for c in calls(events)] == ["length"]
+async def test_a_reply_cut_short_by_its_token_limit_counts_by_its_complete_lines(fake_provider: FakeProvider) -> None:
+    expected = {
+        "**Final Diagnosis:** Allergic contact dermatitis.\nThe rash and": ["correct", "correct"],
+        "**Final Diagnosis:** Allergic contact dermatitis and": ["cut"],
+    }
+    for text, of_rules in expected.items():
+        fake_provider.script = Actors(answer=Reply(text, finish_reason="length"))
+        events = await play(fake_provider, Rules(arms=(("vignette", "mcq"),)))
+        assert verdicts(events) == {"vignette:mcq": of_rules}, text
+        assert [c.finish_reason for c in calls(events)] == ["length"]
 
 
 async def test_a_failure_has_one_plain_sentence(fake_provider: FakeProvider) -> None:

@@ -130,11 +130,12 @@ HOSTILE = [
     ),
     Hostile(
         "sends a web page (502)", always(status=502, error=PAGE_OF_HTML), BROKEN,
-        f"{GAVE_UP} the provider answered HTTP 502 (a web page); the fault is the provider's: try again later.",
+        f"{GAVE_UP} the provider answered HTTP 502 (a web page: Bad Gateway); the fault is the provider's: "
+        "try again later.",
     ),
     Hostile(
         "sends a web page (200)", always(error=PAGE_OF_HTML), BROKEN,
-        f"{GAVE_NONE} a web page came back instead of JSON; check the address: most end with /v1.",
+        f"{GAVE_NONE} a web page came back instead of JSON (Bad Gateway); check the address: most end with /v1.",
     ),
     Hostile(
         "sends a number for text", sending(7), BROKEN,

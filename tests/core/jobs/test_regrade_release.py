@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -76,7 +77,7 @@ def test_the_newest_verdict_counts_and_that_of_gpt_4_stays(release: Path) -> Non
     def state() -> tuple[object, ...]:
         with Store().read() as cursor:
             stored = run(cursor, RUN)
-            return stored, results(cursor, Selection(runs=[RUN])).num_rows
+            return replace(stored, verdicts={}), results(cursor, Selection(runs=[RUN])).num_rows
 
     before = state()
     assert before[0].state == "complete"  # type: ignore[attr-defined]
@@ -84,7 +85,7 @@ def test_the_newest_verdict_counts_and_that_of_gpt_4_stays(release: Path) -> Non
     outcome = by_names()
     assert (outcome.done, outcome.counts["changed"]) == (ANSWERS, 10)
     assert means() == BY_NAMES
-    assert state() == before, "the run stays as it was"
+    assert state() == before, "the run stays as it was, but for the verdicts that count"
     with Store().read() as cursor:
         sql = "SELECT grader, verdict, count(*) FROM grades JOIN trials USING (trial_id) WHERE run_id = ? GROUP BY ALL"
         counts = {

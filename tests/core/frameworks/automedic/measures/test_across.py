@@ -112,15 +112,18 @@ def test_too_few_or_equal_points_have_no_line() -> None:
     assert (three.low, three.high) == (None, None)
 
 
+RISING, FALLING = ((0.1, 0.1), (0.5, 0.5), (0.9, 0.9)), ((0.1, 0.9), (0.5, 0.5), (0.9, 0.1))
+
+
 def test_each_group_of_models_has_its_own_line() -> None:
-    rows = [*pairs((0.1, 0.1), (0.9, 0.9)), *pairs((0.1, 0.9), (0.9, 0.1), group="other")]
+    rows = [*pairs(*RISING), *pairs(*FALLING, group="other")]
     slopes = {row.label["group"]: row["slope"] for row in fits(rows)}
     assert slopes == pytest.approx({"all": 0.0, "g": 1.0, "other": -1.0})
 
 
 def test_each_data_set_has_its_own_line() -> None:
-    rows = [*pairs((0.1, 0.1), (0.9, 0.9)), *pairs((0.1, 0.9), (0.9, 0.1))]
-    rows = [replace(row, label={**row.label, "dataset": "ab"[number // 2]}) for number, row in enumerate(rows)]
+    rows = [*pairs(*RISING), *pairs(*FALLING)]
+    rows = [replace(row, label={**row.label, "dataset": "ab"[number // 3]}) for number, row in enumerate(rows)]
     slopes = {row.label["dataset"]: row["slope"] for row in fits(rows, "dataset")}
     assert slopes == pytest.approx({"all": 0.0, "a": 1.0, "b": -1.0})
 
