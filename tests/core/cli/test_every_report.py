@@ -41,9 +41,10 @@ OPTIONS: Mapping[str, dict[str, str]] = {
 }
 """Report → the options that it needs here."""
 WITHOUT_ROWS = set(
-    "graded_choices graders hypotheses ledger memorisation prefixes prompts rubric_safety served urgency".split()
+    "graded_choices graders hypotheses ledger memorisation prefixes prompts rubric_differences rubric_safety served"
+    " urgency".split()
 )
-"""Reports of jobs, or of runs, that the study does not have."""
+"""Reports of jobs, or of runs, that the study does not have; the judged runs share no case of equal content."""
 
 
 def study(store: Store) -> None:

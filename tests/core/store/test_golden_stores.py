@@ -235,11 +235,7 @@ def test_figures_of_judges_and_people_are_those_of_the_old_program(
         row["model"]: (row["score"], row["n_criteria"], row["n_unjudged"]) for row in rows(store, "rubric_scores")
     }
     assert scores == {
-        "openai/gpt-4o · CRAFT-MD": (
-            None,
-            8,
-            8,
-        ),  # all quotations of what was met are invented: 0.0 before half of the points had to be judged
+        "openai/gpt-4o · CRAFT-MD": (None, 8, 8),  # invented quotations leave less than half of the points judged
         RULES: (pytest.approx(7 / 15), 22, 2),
     }
     assert {row["figure"]: row["n_of_these"] for row in rows(store, "urgency")} == {
