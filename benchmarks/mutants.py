@@ -41,7 +41,7 @@ SUBJECTS = (
     "core/access.py",
 )
 """The same number of changes is drawn from each."""
-SECONDS = 300.0
+SECONDS = 100.0
 """Tests that reach a line are run from the quickest on, until their durations add up to so much."""
 _SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE,
@@ -124,6 +124,13 @@ def tests_by_line(data: CoverageData, file: str) -> dict[int, set[str]]:
     return lines
 
 
+def tests_of(lane: str) -> set[str]:
+    """Return the ids of the tests of a lane as they are now."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", lane, "-p", "no:cacheprovider"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return {line for line in done.stdout.splitlines() if "::" in line}
+
+
 def is_found(checkout: Path, mutant: Mutant, tests: list[str]) -> str:
     """Return the first test that fails with the change, or an empty text."""
     path = checkout / mutant.file
@@ -157,12 +164,12 @@ def main() -> int:
     parser.add_argument("--draw", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--given", type=Path)
-    parser.add_argument("--lanes", type=Path, required=True, help="ids of the tests of the first lane, a line each")
+    parser.add_argument("--skip", type=int, default=0, help="leave out the first changes, which were tried before")
     given = parser.parse_args()
     datas = [CoverageData(basename=str(path)) for path in (given.first, given.slow)]
     for data in datas:
         data.read()
-    first_lane = set(given.lanes.read_text(encoding="utf-8").splitlines())
+    first_lane, second_lane = tests_of("not slow"), tests_of("slow")
     seconds: dict[str, float] = defaultdict(float)
     for line in given.durations.read_text(encoding="utf-8").splitlines():
         entry = json.loads(line)
@@ -174,7 +181,7 @@ def main() -> int:
             tests |= tests_by_line(data, mutant.file).get(mutant.line, set())
         if mutant.file.startswith("pages/"):  # whose coverage is not measured
             tests = {test for test in seconds if test.startswith("tests/pages/") and "browser" not in test}
-        ordered = sorted((test for test in tests if test in seconds), key=lambda test: seconds[test])
+        ordered = sorted(tests & (first_lane | second_lane), key=lambda test: seconds[test])
         lanes: tuple[list[str], list[str]] = ([], [])
         spent = [0.0, 0.0]
         for test in ordered:
@@ -221,7 +228,7 @@ def main() -> int:
 
     counts = [0, 0, 0]
     with ThreadPoolExecutor(checkouts.qsize()) as pool:
-        for mutant, numbers, by_first, by_slow in pool.map(tried, mutants):
+        for mutant, numbers, by_first, by_slow in pool.map(tried, mutants[given.skip :]):
             result = "first lane" if by_first else "second lane" if by_slow else "NOT FOUND"
             counts[0 if by_first else 1 if by_slow else 2] += 1
             print(f"{result:<12} {numbers} {mutant.file}:{mutant.line} {mutant.old!r} → {mutant.new!r} {mutant.why}")
