@@ -114,8 +114,8 @@ def prefix_rows(answers: pd.DataFrame, conversations: pd.DataFrame, closing: Clo
         solver = SolverAndGrader(*key)  # type: ignore[arg-type]
         closing_of_solver = closing or usual_closing(all_answers)
         members = under_closing(all_answers, closing_of_solver)
-        by_case = members.groupby(["model", "case_key", "share"])["right"].agg(["mean", "count"]).unstack("share")
-        means, counts = (by_case[name].reindex(columns=ASKED_AT) for name in ("mean", "count"))
+        by_case = members.groupby(["model", "case_key", "share"])["right"]
+        means, counts = (s.unstack("share").reindex(columns=ASKED_AT) for s in (by_case.mean(), by_case.count()))
         table = means.rename(columns=str).join(counts.rename(columns="n_{}".format)).reset_index()
         figures = figures_of(table, list(map(str, ASKED_AT)))
         solvable = conversations[conversations["choices"] > 0] if solver.question_type == "mcq" else conversations
