@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from functools import partial
 from itertools import product
 
 import numpy as np
@@ -117,12 +116,12 @@ def coverage_of_differences(runs: int) -> None:
     table(f"Paired differences, 5 trials, {runs:,} samples: per cent that hold the truth, and that reject", heads, rows)
 
 
-def _gamma(shape: float, rng: np.random.Generator, size: tuple[int, int]) -> Floats:
-    return np.minimum(1.0, rng.gamma(shape, 0.05 / shape, size))
+def gamma(shape: float) -> Callable[[np.random.Generator, tuple[int, int]], Floats]:
+    return lambda rng, size: np.minimum(1.0, rng.gamma(shape, 0.05 / shape, size))
 
 
 SHAPES: dict[str, Callable[[np.random.Generator, tuple[int, int]], Floats]] = {
-    **{f"gamma, shape {shape}": partial(_gamma, shape) for shape in (0.5, 1, 2, 4, 8)},
+    **{f"gamma, shape {shape}": gamma(shape) for shape in (0.5, 1, 2, 4, 8)},
     "half of them 0, else gamma": lambda rng, size: rng.gamma(2, 0.05, size).clip(0, 1) * (rng.random(size) < 0.5),
     "log-normal, deviation 1": lambda rng, size: np.minimum(1.0, 0.05 * np.exp(rng.normal(-0.5, 1, size))),
     "beta, mean 0.9": lambda rng, size: rng.beta(9, 1, size),

@@ -36,18 +36,16 @@ def score_interval(
 ) -> Interval:
     """Return the interval of the mean of one score per case, each the mean of its ``trials``.
 
-    Scores that are right or wrong in each trial, and a single score, have the smoothed interval. The bounds are NaN
-    without values, and if all are equal and neither ``low`` nor ``high``.
+    Scores that are right or wrong in each trial, and scores that are all equal, have the smoothed interval: they show
+    no deviation, but the next case may differ. The bounds are NaN without values.
     """
     sample = np.asarray(values, dtype=np.float64)
     n = sample.size
     if not n or not high > low:
         return NOTHING
-    if n == 1 or right_or_wrong(sample, trials, low=low, high=high):
+    if np.ptp(sample) <= _ROUNDING * (high - low) or right_or_wrong(sample, trials, low=low, high=high):
         return mean_interval(sample, level, low=low, high=high)
     share, deviation = (float(f) / (high - low) for f in (sample.mean() - low, sample.std(ddof=1)))
-    if deviation <= _ROUNDING:
-        return NOTHING
     error = deviation * ((1 + 2 / n) / n) ** 0.5 / (share * (1 - share))
     half = float(scipy.special.stdtrit(n - 1, (1 + level) / 2)) * error
     bounds = scipy.special.expit(scipy.special.logit(share) + np.array([-half, half]))

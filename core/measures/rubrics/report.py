@@ -574,10 +574,7 @@ def _compared(
     score = partial(conversation_score, rule=rule, axis=axis, least_judged=least_judged)
     firsts, seconds = (case_scores(conversations, score) for conversations in (first, second))
     bounds = score_bounds([*first, *second], rule, axis)
-    if bounds is None:  # without bounds the largest difference is the range of the data
-        values = [*firsts.values(), *seconds.values()] or [0.0]
-        bounds = min(values), max(values)
-    return compare_cases(firsts, seconds, most=bounds[1] - bounds[0], scores=True)
+    return compare_cases(firsts, seconds, most=None if bounds is None else bounds[1] - bounds[0], scores=True)
 
 
 def consistency(verdicts: pd.DataFrame, axes: Mapping[str, str] | None = None) -> Mapping[str, float]:

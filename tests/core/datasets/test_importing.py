@@ -60,7 +60,7 @@ def test_a_data_set_imported_again_says_how_many_cases_changed(tmp_path: Path) -
     def read(lines: list[str]) -> str:
         file = tmp_path / "mine.csv"
         file.write_text("\n".join([head, *lines]), encoding="utf-8")
-        return import_file(file, columns=columns).replaced
+        return import_file(file, columns=columns, replace=True).replaced
 
     assert read(rows) == ""
     assert read(rows) == ""

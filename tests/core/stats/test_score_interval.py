@@ -41,7 +41,7 @@ def test_scores_that_are_right_or_wrong_in_each_trial_are_smoothed() -> None:
         assert right_or_wrong(values, trials) is expected, values
         smoothed = score_interval(values, trials=trials) == mean_interval(values)
         assert smoothed is (expected or len(values) == 1), values
-    assert all(math.isnan(bound) for bound in score_interval([0.3, 0.3, 0.3]))
+    assert score_interval([0.3, 0.3, 0.3]) == mean_interval([0.3, 0.3, 0.3])  # the next case may differ
     assert all(math.isnan(bound) for bound in score_interval([]))
 
 
