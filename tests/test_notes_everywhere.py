@@ -174,10 +174,8 @@ def test_the_note_is_shown_wherever_the_figure_is_shown(situation: Noted, tmp_pa
             status, text = perform(f"report {report} {how}")
             written = ["\n".join(row["notes"] for row in csv.DictReader(io.StringIO(rows.read_text(encoding="utf-8"))))]
             if status == 0:  # rows of several quantities have no figure
-                written.append(figure.read_text(encoding="utf-8"))
+                written.append((tmp_path / "figure.html.txt").read_text(encoding="utf-8"))
             for content in written:
-                for escaped, plain in (("\\u003c", "<"), ("\\u003e", ">"), ("\\u002f", "/"), ("<br>", " ")):
-                    content = content.replace(escaped, plain)
                 assert re.search(situation.note, content), f"{report} {how}"
             rows.unlink()
             figure.unlink(missing_ok=True)
