@@ -119,6 +119,7 @@ def test_unfinished_runs_count_their_trials() -> None:
         (range(20), range(17, 37), "high", "3 cases are shared by all"),
         (range(20), range(20, 40), "high", "no case is shared"),
         (range(40), range(1, 40), "low", "39 cases are shared by all"),  # 97.5 %
+        (range(10), range(200), "high", "10 cases are shared by all"),  # a small run inside a large one
     ],
 )
 def test_different_cases_are_severe_unless_nearly_all_are_shared(
