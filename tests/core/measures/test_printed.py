@@ -160,6 +160,7 @@ def test_the_printed_human_baseline_is_next_to_ones_own(
         wrong = next(choice for choice in case.choices if choice != case.answer)
         record(store, "Vignettes", item.number, "Ada", "frq", f"{case.answer}.")
         record(store, "Vignettes", item.number, "Ada", "mcq", case.answer if place else wrong)
+    unblind(store, "Vignettes", "Ada", "only Ada could answer")
     (choices,) = by_figure(store, "dermatologist_accuracy_mcq")
     (own_words,) = by_figure(store, "dermatologist_accuracy_frq")
     assert (choices["published"], choices.estimate) == ("86", pytest.approx(200 / 3))
