@@ -105,11 +105,9 @@ def no_trouble(page: Page) -> None:
     assert page.locator('[data-testid="stAlertContentError"]').count() == 0
 
 
-def test_a_first_visitor_presses_start_and_watches_to_the_verdict(browser: Browser, tmp_path: Path) -> None:
+def test_a_visitor_watches_a_consultation_to_the_verdict(browser: Browser, tmp_path: Path) -> None:
     with serving(tmp_path) as served, visiting(browser, served) as visitors:
-        page = visitors.open("")
-        page.get_by_role("link", name="Watch a consultation").click()
-        expect(page).to_have_url(f"{served.address}/live")
+        page = visitors.open("live")
         begin(page)
         expect(messages(page).first).to_contain_text("Hello, what symptoms bring you in today?")
         hurry(page)
