@@ -239,7 +239,7 @@ def test_a_campaign_is_started_followed_stopped_and_resumed(visit: Callable[...,
     page = visit("runs")
     trials = page.get_by_label("Trials of each case")
     expect(trials).to_be_hidden()  # the form folds away once the page has seen that there are runs
-    page.get_by_text("A new campaign").click()
+    page.get_by_text("New campaign").click()
     expect(trials).to_be_visible()
     trials.fill("50")
     trials.press("Enter")
