@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from core import access
 from core.frameworks.base import publisher
 from core.jobs.background import Job, begin, job_at
 from core.models.fetch import OFFERS, details, get
@@ -57,7 +58,7 @@ def draw_offers() -> None:
                     f"Get {offer.title}",
                     icon=":material/download:",
                     key=f"get_{name}",
-                    on_click=_begin,
+                    on_click=in_callback(_begin),
                     args=(name,),
                     **only("local"),
                 )
@@ -67,6 +68,7 @@ def draw_offers() -> None:
 
 
 def _begin(name: str) -> None:
+    access.require("local")  # before the thread starts: a forged click starts nothing
     begin(
         ("models", "get", name),
         lambda tell, stop: get(name, on_progress=tell, stop=stop),

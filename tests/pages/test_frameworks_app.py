@@ -17,7 +17,6 @@ from tests.support.pages import button, has_button, run_until, trouble, words
 START = "Start the consultation"
 SHARED = {"runs_dataset", "runs_specialty", "runs_limit_library", "runs_trials", "runs_seed", "runs_concurrency",
           "runs_budget", "runs_pack", "runs_doctor", "runs_patient", "runs_protocol"}  # fmt: skip
-PERSONA = {"runs_temperament", "runs_language", "runs_memory", "runs_speaker"}
 Open = Callable[..., AppTest]
 
 
@@ -55,7 +54,6 @@ def finish(app: AppTest) -> AppTest:
                 "runs_max_messages",
                 "runs_formats_craftmd",
                 "runs_types_craftmd",
-                *PERSONA,
             },
         ),
         ("Consultation", {"runs_solver", "runs_max_questions", "runs_types_consultation"}),
