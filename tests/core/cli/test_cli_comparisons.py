@@ -35,15 +35,6 @@ def test_monitor_refuses_unknown_or_single_versions(campaign: Path, capsys: pyte
     assert "at least two" in capsys.readouterr().err
 
 
-@pytest.mark.slow
-def test_a_model_compared_with_itself_has_no_difference(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    versions = "reference/bayes,reference/bayes"
-    assert main(["report", "monitor", "--versions", versions, "--format", "json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
-    assert {row["format"] for row in rows} == {"vignette", "multi_turn", "single_turn"}
-    assert all((row["difference"], row["change"], row["equal"]) == (0.0, "unclear", 10) for row in rows)
-
-
 def test_without_any_answer_the_report_says_what_to_do(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "pairs"]) == 1
     assert "run a campaign" in capsys.readouterr().err
