@@ -48,13 +48,7 @@ def finish(app: AppTest) -> AppTest:
     [
         (
             "CRAFT-MD",
-            {
-                "runs_grader",
-                "runs_summariser",
-                "runs_max_messages",
-                "runs_formats_craftmd",
-                "runs_types_craftmd",
-            },
+            {"runs_grader", "runs_summariser", "runs_max_messages", "runs_formats_craftmd", "runs_types_craftmd"},
         ),
         ("Consultation", {"runs_solver", "runs_max_questions", "runs_types_consultation"}),
         ("AutoMedic", {"runs_staff", "runs_max_turns", "runs_formats_automedic", "runs_types_automedic"}),

@@ -77,7 +77,7 @@ def stored(database: Path) -> list[Any]:
 
 
 def at_rest(database: Path) -> list[Any]:
-    """Return what is stored once short work has ended, as of an earlier test or the count on Home, which needs no right."""
+    """Return what is stored once threads have ended: of an earlier test, or the count on Home, which needs no right."""
     for _ in range(100):
         if (content := stored(database))[3] == 0:
             return content

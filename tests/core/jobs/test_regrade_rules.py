@@ -185,7 +185,8 @@ def test_a_release_is_read_by_the_present_version_and_updated_to_it(tmp_path: Pa
     assert reread().done == 0
     with Store().write() as connection:
         sql = "SELECT rule, rule_version, count(*) > 0 FROM grades GROUP BY ALL ORDER BY ALL"
-        assert connection.execute(sql).fetchall() == [("frq", 1, True), ("mcq_loose", 1, True), ("mcq_strict", STRICT_VERSION, True)]
+        by_rule = [("frq", 1, True), ("mcq_loose", 1, True), ("mcq_strict", STRICT_VERSION, True)]
+        assert connection.execute(sql).fetchall() == by_rule
         verdicts_before = connection.execute(_STRICT).fetchall()
         connection.execute("UPDATE grades SET rule_version = 1, verdict = 'multiple' WHERE rule = 'mcq_strict'")
     outcome = reread()
