@@ -64,6 +64,7 @@ def run_rows(run_id: str, chance: random.Random) -> dict[str, list[TableRow]]:
         "",
         "",
         0,
+        None,
     )
     rows: dict[str, list[TableRow]] = {"runs": [header]}
     for item in range(ITEMS):
