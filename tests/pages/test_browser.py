@@ -246,20 +246,22 @@ def test_a_campaign_is_started_followed_stopped_and_resumed(visit: Callable[...,
     expect(page.get_by_text("3,000").first).to_be_visible()
     press(page, "Start the campaign")
     expect(button(page, "Stop")).to_be_visible(timeout=LONG)
-    progress = page.get_by_text(re.compile(r"^Running: [1-9]\d* of 3,000 trials"))
+    progress = page.get_by_text(re.compile(r"^Running: [1-9][\d,]* of 3,000 trials"))
     expect(progress).to_be_visible(timeout=LONG)
     first = progress.inner_text()
     expect(progress).not_to_have_text(first, timeout=LONG)
     press(page, "Stop")
     expect(button(page, "Resume")).to_be_visible(timeout=LONG)
-    stopped = page.get_by_text(re.compile(r"^Stopped: \d+ of 3,000 trials"))
+    stopped = page.get_by_text(re.compile(r"^Stopped: [\d,]+ of 3,000 trials"))
     expect(stopped).to_be_visible()
     count = _number(stopped)
     no_trouble(page)
     press(page, "Resume")
     expect(button(page, "Stop")).to_be_visible(timeout=LONG)
     page.wait_for_function(
-        "before => +(/Running: (\\d+) of/.exec(document.body.innerText) || [0, 0])[1] > before", arg=count, timeout=LONG
+        "before => +(/Running: ([\\d,]+) of/.exec(document.body.innerText) || [0, '0'])[1].replace(',', '') > before",
+        arg=count,
+        timeout=LONG,
     )
     no_trouble(page)
     press(page, "Stop")
@@ -267,7 +269,7 @@ def test_a_campaign_is_started_followed_stopped_and_resumed(visit: Callable[...,
 
 
 def _number(progress: Locator) -> int:
-    return int(re.findall(r"\d+", progress.inner_text())[0])
+    return int(re.findall(r"[\d,]+", progress.inner_text())[0].replace(",", ""))
 
 
 def test_a_campaign_of_another_process_appears_and_moves_on_the_open_page(
