@@ -25,7 +25,7 @@ PANEL = "panel"
 """The name of all judges together: the majority of their verdicts."""
 VOIDED, UNREADABLE, DISAGREE, NOT_ASKED = ("invented quotation", "no readable reply", "judges disagree", "no request")
 NO_RULE = "no rule reads it"
-OTHER_SPEAKER = "no words of the doctor quoted, or only the greeting"
+OTHER_SPEAKER = "no words of the doctor quoted"
 NOT_CALIBRATED = "judge not calibrated"
 """Why a criterion is unjudged."""
 LENGTH_CENTRE = 2_000

@@ -1,0 +1,134 @@
+"""What holds for every metric of the registry: the note on different data sets comes first, and no figure is NaN."""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, get_args, get_origin
+
+import pytest
+
+from core.errors import AnamnesisError
+from core.measures.base import Metric, MetricRequest, Result
+from core.measures.notes import result_of
+from core.measures.registry import metrics
+from core.store.database import Store
+from core.store.fold import fold
+from core.store.sample import add_sample
+from core.store.selection import conditions
+from tests.support.stores import copy_of
+
+OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "monitor": {"versions": "reference/bayes · sample,reference/bayes"},
+    "experts": {"review": "Free responses"},
+    "agreement_by_model": {"review": "Free responses"},
+    "completeness": {"review": "Free responses"},
+}
+"""Metric → the options that it needs here."""
+WITHOUT_CONDITIONS = {
+    "agreement_by_model": "answers of experts to one review, by model",
+    "case_distribution": "cases of one data set",
+    "experts": "answers of experts to one review",
+    "items": "items of data sets",
+    "played_cases": "the cases of each run, for the appendix of a report",
+    "prompts": "prompts",
+    "published": "published figures, which all are on the cases of the publication",
+    "ratings": "answers of experts to one review",
+    "served": "calls by role",
+    "spend": "calls by model",
+    "suitability": "cases of data sets",
+}
+"""Metric with rows here that do not name two conditions → what its rows are about."""
+
+
+def two_data_sets(store: Store) -> None:
+    """The sample study, and the same conversations again on another data set, with other ids."""
+    add_sample(store)
+    for folder in [path for path in store.journals.iterdir() if path.is_dir()]:
+        other = store.journals / f"{folder.name}-again"
+        shutil.copytree(folder, other)
+        for path in other.rglob("*.jsonl"):
+            text = path.read_text(encoding="utf-8").replace(folder.name, other.name)
+            text = re.sub(r'"(trial_id|call_id)":"(\w+)"', r'"\1":"\2-again"', text)
+            path.write_text(
+                re.sub(r'"library\b', '"other', text).replace('"study":"sample"', '"study":""'), encoding="utf-8"
+            )
+    fold(store)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return copy_of(two_data_sets, tmp_path_factory.mktemp("two"))
+
+
+def computed(store: Store, metric: Metric, options: Mapping[str, Any]) -> Result | None:
+    try:
+        return result_of(metric, MetricRequest(store), options)
+    except AnamnesisError:  # says why it has no rows
+        return None
+
+
+def test_conditions_on_different_data_sets_have_the_severe_note_first(store: Store) -> None:
+    names = {condition.name for condition in conditions(store)}
+    without, wrong, several = set(), [], 0
+    for name, metric in metrics().items():
+        result = computed(store, metric, OPTIONS.get(name, {}))
+        if result is None or not result.rows:
+            continue
+        shown = {value for row in result.cells() for value in row.values() if isinstance(value, str)} & names
+        if len(shown) < 2:
+            without.add(name)
+            continue
+        several += 1
+        first = result.notes[0] if result.notes else None
+        if first is None or (first.kind, first.severity) != ("data_sets", "high"):
+            wrong.append((name, first))
+    assert wrong == []
+    assert without == set(WITHOUT_CONDITIONS)
+    assert several >= 15
+
+
+def variants(metric: Metric) -> Iterator[dict[str, Any]]:
+    """Yield the default options, then each other word of one option at a time."""
+    needed = dict(OPTIONS.get(metric.name, {}))
+    yield needed
+    for option in metric.options():
+        for choice in words_of(option.annotation):
+            if choice != option.default and option.name not in needed:
+                yield {**needed, option.name: choice}
+
+
+def words_of(annotation: Any) -> list[str]:
+    if get_origin(annotation) is Literal:
+        return [choice for choice in get_args(annotation) if isinstance(choice, str)]
+    return [choice for part in get_args(annotation) if not isinstance(part, str) for choice in words_of(part)]
+
+
+def numbers(value: Any, path: str) -> Iterator[tuple[str, float]]:
+    if isinstance(value, float):
+        yield path, value
+    elif isinstance(value, Mapping):
+        for name, part in value.items():
+            yield from numbers(part, f"{path}/{name}")
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from numbers(part, path)
+
+
+RESIDUE = 1e-12
+"""A number that is nearer to 0 than this, but not 0, is a rounding error of a sum (p is not among these)."""
+
+
+def test_no_figure_is_nan_infinite_or_a_rounding_error(store: Store) -> None:
+    wrong = [
+        (name, options, path, number)
+        for name, metric in metrics().items()
+        for options in variants(metric)
+        if (result := computed(store, metric, options))
+        for row in result.cells(plain=True)
+        for path, number in numbers(row, "")
+        if not math.isfinite(number) or 0 < abs(number) < RESIDUE
+    ]
+    assert {(name, path): number for name, _, path, number in wrong} == {}
