@@ -6,12 +6,13 @@ import math
 import re
 import shutil
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import pytest
 
 from core.errors import AnamnesisError
-from core.measures.base import Metric, MetricRequest, Result
+from core.measures.base import Metric, MetricRequest, Result, Row
 from core.measures.notes import result_of
 from core.measures.registry import metrics
 from core.store.database import Store
@@ -27,20 +28,22 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "completeness": {"review": "Free responses"},
 }
 """Metric → the options that it needs here."""
-WITHOUT_CONDITIONS = {
-    "agreement_by_model": "answers of experts to one review, by model",
+NOT_FIGURES = {
+    "agreement_by_model": "answers of experts to one review",
     "case_distribution": "cases of one data set",
-    "experts": "answers of experts to one review",
-    "items": "items of data sets",
-    "played_cases": "the cases of each run, for the appendix of a report",
-    "prompts": "prompts",
-    "published": "published figures, which all are on the cases of the publication",
+    "care_studies": "answers of experts to one review",
+    "dates": "when runs were made",
+    "flow": "numbers of trials of runs",
+    "hypotheses": "what runs state",
+    "items": "cases of data sets",
+    "judge_status": "judges, under questions of forms",
+    "played_cases": "the cases of each run",
+    "prompts": "prompts of runs",
     "ratings": "answers of experts to one review",
-    "served": "calls by role",
-    "spend": "calls by model",
-    "suitability": "cases of data sets",
+    "served": "model names of calls",
+    "spend": "tokens and money of calls",
 }
-"""Metric with rows here that do not name two conditions → what its rows are about."""
+"""Metric without notes on conditions → what its rows are instead of figures of conditions."""
 
 
 def two_data_sets(store: Store) -> None:
@@ -70,24 +73,27 @@ def computed(store: Store, metric: Metric, options: Mapping[str, Any]) -> Result
         return None
 
 
-def test_conditions_on_different_data_sets_have_the_severe_note_first(store: Store) -> None:
+def test_conditions_on_different_data_sets_have_the_severe_note_first_and_finite_figures(store: Store) -> None:
+    """Also those of metrics that are not ``compared``: their conditions are in one table and on one axis."""
     names = {condition.name for condition in conditions(store)}
-    without, wrong, several = set(), [], 0
+    wrong: list[object] = []
+    with_several = set()
     for name, metric in metrics().items():
         result = computed(store, metric, OPTIONS.get(name, {}))
-        if result is None or not result.rows:
+        if result is None:
             continue
+        wrong += faults(name, result)
         shown = {value for row in result.cells() for value in row.values() if isinstance(value, str)} & names
-        if len(shown) < 2:
-            without.add(name)
-            continue
-        several += 1
-        first = result.notes[0] if result.notes else None
-        if first is None or (first.kind, first.severity) != ("data_sets", "high"):
-            wrong.append((name, first))
+        if len(shown) > 1 and metric.noted:
+            with_several.add(name)
+            first = result.notes[0] if result.notes else None
+            if first is None or (first.kind, first.severity) != ("data_sets", "high"):
+                wrong.append((name, first))
     assert wrong == []
-    assert without == set(WITHOUT_CONDITIONS)
-    assert several >= 15
+    assert {name for name, metric in metrics().items() if not metric.noted} == set(NOT_FIGURES)
+    uncompared = {name for name, metric in metrics().items() if metric.noted and not metric.compared}
+    assert {"pairs", "repeatability"} <= uncompared & with_several
+    assert len(with_several) >= 15
 
 
 def variants(metric: Metric) -> Iterator[dict[str, Any]]:
@@ -118,17 +124,36 @@ def numbers(value: Any, path: str) -> Iterator[tuple[str, float]]:
 
 
 RESIDUE = 1e-12
-"""A number that is nearer to 0 than this, but not 0, is a rounding error of a sum (p is not among these)."""
+"""A number that is nearer to 0 than this, but not 0, is a rounding error of a sum, unless it is a p."""
 
 
-def test_no_figure_is_nan_infinite_or_a_rounding_error(store: Store) -> None:
-    wrong = [
-        (name, options, path, number)
-        for name, metric in metrics().items()
-        for options in variants(metric)
-        if (result := computed(store, metric, options))
+def faults(name: str, result: Result) -> list[object]:
+    """Return the numbers of a result that are not finite, or only a rounding error."""
+    return [
+        (name, path, number)
         for row in result.cells(plain=True)
         for path, number in numbers(row, "")
-        if not math.isfinite(number) or 0 < abs(number) < RESIDUE
+        if not math.isfinite(number) or (0 < abs(number) < RESIDUE and "/p" not in path)
     ]
-    assert {(name, path): number for name, _, path, number in wrong} == {}
+
+
+def test_what_is_exported_is_finite_and_no_rounding_error() -> None:
+    values = {"share": math.nan, "change": -1.85e-18, "most": math.inf, "p": 1e-15, "p_holm": 1e-15, "words": "nan"}
+    plain = {"share": None, "change": 0.0, "most": None, "p": 1e-15, "p_holm": 1e-15, "words": "nan"}
+    for row in (Row({"model": "a"}, 2e-17, -math.inf, 1.0, more=values), {"mean": 2e-17, **values}):
+        (cells,) = Result("A", (row,)).cells(plain=True)
+        assert cells.items() >= {"mean": 0.0, **plain}.items()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_no_figure_of_any_part_is_nan_infinite_or_a_rounding_error(tmp_path: Path) -> None:
+    sample = copy_of(add_sample, tmp_path)
+    wrong = [
+        fault
+        for name, metric in metrics().items()
+        for options in variants(metric)
+        if (result := computed(sample, metric, options))
+        for fault in faults(name, result)
+    ]
+    assert wrong == []
