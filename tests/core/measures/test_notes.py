@@ -201,8 +201,11 @@ def test_figures_of_a_sample_have_a_severe_note_with_both_numbers() -> None:
 def test_conditions_on_different_data_sets_are_a_severe_note() -> None:
     conditions = [condition("a"), condition("b")]
     extents = [extent("a", range(12)), extent("b", range(40), data_set="theirs")]
-    (note,) = of("data_sets", notes_of(Basis(conditions, extents)))
-    assert (note.severity, note.models) == ("high", ("a", "b"))
+    for compared in (True, False):  # conditions on one axis are read against each other
+        notes = notes_of(Basis(conditions, extents), compared=compared)
+        (note,) = of("data_sets", notes)
+        assert (note.severity, note.models) == ("high", ("a", "b"))
+        assert notes[0] == note
     assert of("data_sets", notes_of(Basis(conditions, [extents[0], extent("b", range(12))]))) == []
 
 
@@ -215,7 +218,6 @@ def test_an_empty_report_names_the_filter_that_leaves_nothing(filled_store: Stor
         ("pairs", {}, Selection(models=["openai/nobody"]), "models openai/nobody"),
         ("monitor", {"versions": "openai/a,openai/b"}, Selection(case_sets=["theirs"]), "data sets theirs"),
         ("repeatability", {}, Selection(case_sets=["theirs"]), "data sets theirs"),
-        ("endings", {}, Selection(formats=["exam_only"]), "formats exam_only"),
         ("urgency", {}, Selection(models=["openai/a"]), by_name["urgency"].empty),
         ("urgency", {}, Selection(), by_name["urgency"].empty),
     ]

@@ -358,10 +358,10 @@ def test_a_scripted_first_message_is_no_evidence() -> None:
         (opening, asks, "met", [(1, "Which knee hurts?")], False),
         # words that also stand in an unscripted message are taken from there
         (
-            (*greeting, Turn("patient", "…"), Turn("doctor", "So: What is wrong?")),
+            (Turn("doctor", "Tell me what is wrong.", scripted=True), Turn("doctor", "So tell me what is wrong.")),
             asks,
             "met",
-            [(0, "What is wrong?")],
+            [(0, "Tell me what is wrong.")],
             False,
         ),
     ]
