@@ -132,8 +132,9 @@ def why_empty(
     if not narrowed or not request.read(conditions):
         return reason or metric.empty
     if any(extent.cases for extent in request.read(read_extents, request.selection)):
-        unfiltered = replace(request.selection, **dict.fromkeys(narrowed, None))
-        whole = MetricRequest(request.store, unfiltered, request.progress, query=request.query)
+        unfiltered: dict[str, Any] = dict.fromkeys(narrowed)
+        selection = replace(request.selection, **unfiltered)
+        whole = MetricRequest(request.store, selection, request.progress, query=request.query)
         try:
             has_rows = any(True for _ in metric.rows(whole, **(options or {})))
         except AnamnesisError:
