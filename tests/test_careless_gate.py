@@ -67,10 +67,11 @@ SITUATIONS = (
     situation(
         "the margin is as large as the accuracy of the reference",
         RUNS,
-        "gate {run4} --against {run3} --margin 0.9",
+        "gate {run4} --against {run3} --margin 0.5",
         says("Note: All answers of both runs are wrong"),
         "gate {run10} --against {run2} --margin 0.97",
-        says("Note: A run without a right answer would be within the margin"),
+        status(2),
+        says("A margin of 0.97 decides nothing"),
     ),
     situation(
         "a margin is no number between 0 and 1",
@@ -78,7 +79,7 @@ SITUATIONS = (
         *(
             look_or_fact
             for option in ("--margin -0.1", "--margin 5", "--margin nan", "--margin 0")
-            for look_or_fact in (f"gate {{run2}} --against {{run1}} {option}", status(2), says("lies between 0 and"))
+            for look_or_fact in (f"gate {{run2}} --against {{run1}} {option}", status(2), says("at most 0.5"))
         ),
     ),
     situation(

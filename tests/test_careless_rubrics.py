@@ -86,7 +86,7 @@ SITUATIONS = (
         row({"model": "bunion"}, score=0.5),
         says(r"Also judged by openai/judge\b"),
         "report rubric_scores --judge panel",
-        row({"model": "gout"}, score=1, n_criteria=5, n_unjudged=10),
+        row({"model": "gout"}, score=None, n_criteria=5, n_unjudged=10),
         row({"model": "bunion"}, score=None, n_unjudged=15),
         says("judges disagree 25"),
         "report rubric_scores --judge openai/nobody",

@@ -13,10 +13,15 @@ from core.images import Image
 
 @dataclass(frozen=True)
 class Turn:
-    """One message of a dialogue."""
+    """One message of a dialogue.
+
+    ``scripted``: the program wrote it, such as a greeting or the opening request of a case. It shows nothing of a model
+    or a person.
+    """
 
     role: Speaker
     text: str
+    scripted: bool = False
 
 
 Dialogue = tuple[Turn, ...]

@@ -63,8 +63,6 @@ def gate_command(
             tuple(breaks or ()),
             (*UNDER_TEST, *parts),  # type: ignore[arg-type]
         )
-        if not 0 < rule.margin < 1:
-            raise UsageError("--margin lies between 0 and 1.")
         result = gate(store, new, reference, rule)
     except AnamnesisError as error:
         print(f"Cannot say: {error}", file=sys.stderr)

@@ -122,9 +122,10 @@ def _command(metric: Metric) -> Any:
 
                 check_name(figure)
             with new_file(out) if out else nullcontext() as written:
-                result = result_of(metric, request, {name: given[name] for name in metric_options})
+                options = {name: given[name] for name in metric_options}
+                result = result_of(metric, request, options)
                 if not result.rows:
-                    raise AnamnesisError(why_empty(metric, request))
+                    raise AnamnesisError(why_empty(metric, request, options))
                 if drawn:
                     try:
                         drawn.write_bytes(_picture(result, figure))

@@ -56,6 +56,7 @@ from core.jobs.progress import is_running, run_state
 from core.jobs.run import PlayTrials, already_running, begin, carry_out, check_prompts, check_startable, in_this_process
 from core.journal import RUBRIC_SCORES, USUAL_MARGIN, Hypothesis, RunHeader, journal_path
 from core.models.registry import Registry, load_registry
+from core.stats.margins import margin_fault
 from core.store.database import Store
 from core.store.purge import purge_run
 from core.store.queries.run_labels import Label, delete_run, label_run, labels, run_contents
@@ -159,8 +160,8 @@ def _hypothesis(campaign: Campaign, given: Mapping[str, Any]) -> Hypothesis | No
     if primary not in (*arms, RUBRIC_SCORES):
         raise UsageError(f"A hypothesis has one primary outcome: --primary {', '.join(arms)} or {RUBRIC_SCORES}.")
     margin = USUAL_MARGIN if margin is None else margin
-    if not 0 < margin < 1:
-        raise UsageError("--margin lies between 0 and 1.")
+    if fault := margin_fault(margin):
+        raise UsageError(fault)
     return Hypothesis(text=text, primary=primary, margin=margin)
 
 

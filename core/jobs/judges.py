@@ -150,6 +150,8 @@ def _marked(marked: _MarkedFact, fact: AtomicFact, dialogue: Dialogue) -> Patien
     words = quoted_words(marked.words or "", dialogue[place].text)
     if words is None:
         raise ValueError(f"the words of the fact {fact.id} do not stand in message {place}: copy them from it")
+    if marked.mark == "withheld" and dialogue[place].scripted:
+        raise ValueError(f"the greeting does not ask for the fact {fact.id}, so that it is not withheld")
     return PatientVerdict(marked.mark, turn, words, fact.id, fact.text, fact.topic)
 
 
@@ -163,7 +165,8 @@ _TRIM = " \n\"'“”.,!"
 
 
 def _invented(invention: _Invented, facts: dict[str, AtomicFact], dialogue: Dialogue) -> PatientVerdict | None:
-    words = quotation(invention.words, dialogue[invention.turn].text) if _is_reply(invention.turn, dialogue) else None
+    is_spoken = _is_reply(invention.turn, dialogue) and not dialogue[invention.turn].scripted
+    words = quotation(invention.words, dialogue[invention.turn].text) if is_spoken else None
     against = facts.get(invention.contradicts or "")
     if words is None:
         return None

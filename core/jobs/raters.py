@@ -1,8 +1,9 @@
 """Requests in which a model fills in the form of a review, and the checks of their replies.
 
 A request has questions with options (choices and scales), about one blinded item. Every answer about a conversation
-needs a quotation: words of another message than the named one are repaired, and words of no message make the answer
-void. A missing answer, or one that is not among the options, is requested again with the error.
+needs a quotation: words of another message than the named one are repaired, and words of no message, or only of a
+scripted first message, make the answer void. A missing answer, or one that is not among the options, is requested again
+with the error.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _PROFILE_PARTS = {
     "basic": "Known to the patient",
     "optional": "Known to the staff only",
 }
-VOID = "the quoted words are in no message"
+VOID = "the quoted words are in no message, or only in a scripted one"
 """Failure of an answer without a valid quotation."""
 
 
@@ -83,7 +84,9 @@ def rating_request(
     dialogues = [("The first consultation" if item.second else "The conversation", first)] if first else []
     if item.second:
         dialogues.append(("The second consultation", _numbered(item.second, len(first))))
-    messages = {number: text for _, numbered in dialogues for number, _, text in numbered}
+    scripted = {start for start, is_scripted in zip((0, len(first)), item.scripted, strict=True) if is_scripted}
+    numbered = [message for _, messages in dialogues for message in messages]
+    quotable = {number: "" if number in scripted else text for number, _, text in numbered}
     values: dict[str, Any] = {
         "instruction": form.instruction,
         "material": _material(item),
@@ -92,7 +95,7 @@ def rating_request(
         "questions": [_shown(question) for question in questions],
     }
     prompt = instruction_part(pack, _PROMPT, **values)
-    return Request(_PROMPT, [prompt], "grader", "judge", lambda text: answers_in(text, questions, messages))
+    return Request(_PROMPT, [prompt], "grader", "judge", lambda text: answers_in(text, questions, quotable))
 
 
 def _numbered(dialogue: Sequence[Event], start: int = 0) -> list[tuple[int, str, str]]:

@@ -229,9 +229,9 @@ class Row:
     def __post_init__(self) -> None:
         # statistics return NaN for a number that does not exist, such as the ICC of cases that do not vary
         for name in ("estimate", "low", "high"):
-            object.__setattr__(self, name, _finite(getattr(self, name)))
+            object.__setattr__(self, name, _number(name, getattr(self, name)))
         for name in ("label", "more"):
-            object.__setattr__(self, name, {key: _finite(value) for key, value in getattr(self, name).items()})
+            object.__setattr__(self, name, {key: _number(key, value) for key, value in getattr(self, name).items()})
 
     def __getitem__(self, name: str) -> Any:
         """Return the value of a column; raises ``KeyError`` if the row has no such column."""
@@ -253,8 +253,17 @@ class Row:
         return columns
 
 
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+_RESIDUE = 1e-12
+"""A figure that is nearer to 0 is the rounding error of a sum, such as -1.85e-18. Only p is really so small."""
+
+
+def _number(name: str, value: Any) -> Any:
+    """Return the value of a column: ``None`` if it is not finite, 0 if it is only a rounding error."""
+    if not isinstance(value, float):
+        return value
+    if not math.isfinite(value):
+        return None
+    return value if abs(value) >= _RESIDUE or name.partition("_")[0] == "p" else 0.0
 
 
 def _in_words(value: Any) -> Any:
@@ -305,7 +314,12 @@ class Result:
 
         ``plain``: see ``Row.cells``.
         """
-        listed = [row.cells(plain=plain) if isinstance(row, Row) else dict(row) for row in self.rows]
+        listed = [
+            row.cells(plain=plain)
+            if isinstance(row, Row)
+            else {name: _number(name, value) for name, value in row.items()}
+            for row in self.rows
+        ]
         if not self.warnings:
             return listed
         return [{**cells, "notes": " ".join(self._notes_on(cells))} for cells in listed]

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, GRADED_TYPES, Format, QuestionType
 from core.frameworks.base import WITHOUT_CONVERSATION, title_of
 from core.frameworks.casting import is_model, is_rule
@@ -76,7 +77,15 @@ def result_of(
     ``name`` and ``data_set_name``: see ``notes_of``.
     """
     request.name = name
-    rows = tuple(metric.rows(request, **(options or {})))
+    try:
+        rows = tuple(metric.rows(request, **(options or {})))
+    except UsageError:
+        raise
+    except AnamnesisError as error:
+        sentence = why_empty(metric, request, options, str(error))
+        if sentence == str(error):
+            raise
+        raise AnamnesisError(sentence) from error
     behind = (request.basis or request.selection).of_conversations
     basis = read_basis(request.read, behind) if rows and metric.noted else Basis((), ())
     names, arms = shown_in(rows, {condition.name for condition in basis.conditions})
@@ -93,7 +102,7 @@ def result_of(
         data_set_name=data_set_name,
     )
     sampled = sample_notes(request.read, request.selection) if rows else ()
-    between = detectable_between(request.case_values) if rows and metric.compared else ()
+    between = detectable_between(request.case_values, basis.extents) if rows and metric.compared else ()
     sizes = [*between, *detectable_notes(rows)]
     return Result(metric.title, rows, in_order([*sampled, *request.notes, *notes, *sizes]))
 
@@ -110,17 +119,28 @@ _NARROWING = {
     "question_types": "question types",
 }
 """Field of a selection → its name in the sentence on a filter that leaves nothing."""
-_OF_ANSWERS = ("formats", "question_types")
 
 
-def why_empty(metric: Metric, request: MetricRequest) -> str:
-    """Return why a metric has no rows: the filters that leave nothing of the stored trials, or its ``empty``."""
+def why_empty(
+    metric: Metric, request: MetricRequest, options: Mapping[str, Any] | None = None, reason: str = ""
+) -> str:
+    """Return why a metric has no rows: the filters that leave no trial or without which it has rows, or its reason.
+
+    ``reason`` is the error of the metric, by default its ``empty``.
+    """
     narrowed = {field: values for field in _NARROWING if (values := getattr(request.selection, field))}
     if not narrowed or not request.read(conditions):
-        return metric.empty
-    of_answers = any(field in narrowed for field in _OF_ANSWERS)
-    if not of_answers and any(extent.cases for extent in request.read(read_extents, request.selection)):
-        return metric.empty
+        return reason or metric.empty
+    if any(extent.cases for extent in request.read(read_extents, request.selection)):
+        unfiltered: dict[str, Any] = dict.fromkeys(narrowed)
+        selection = replace(request.selection, **unfiltered)
+        whole = MetricRequest(request.store, selection, request.progress, query=request.query)
+        try:
+            has_rows = any(True for _ in metric.rows(whole, **(options or {})))
+        except AnamnesisError:
+            has_rows = False
+        if not has_rows:
+            return reason or metric.empty
     words = "; ".join(f"{_NARROWING[field]} {', '.join(map(str, values))}" for field, values in narrowed.items())
     return f"The filter leaves nothing: {words}."
 
@@ -176,21 +196,29 @@ def detectable_notes(rows: Iterable[Listed]) -> Iterator[Note]:
     yield from _detectable(sizes, "a comparison here")
 
 
-def detectable_between(case_values: pd.DataFrame | None) -> Iterator[Note]:
+def detectable_between(case_values: pd.DataFrame | None, extents: Sequence[Extent] = ()) -> Iterator[Note]:
     """Yield a note on the smallest difference between two conditions that the values of their shared cases can detect.
 
-    ``case_values``: see ``MetricRequest``.
+    ``case_values``: see ``MetricRequest``. Cases with different content in the ``extents`` of the two conditions are
+    not shared; if a name is not that of a condition, nor are cases that changed between any conditions.
     """
     sizes: list[Detectable] = []
+    by_name = {extent.model: extent for extent in extents}
+    changed_anywhere = changed_keys(extents)
     for _, figure in case_values.groupby("figure", sort=False) if case_values is not None else ():
         if figure["model"].nunique() < 2:
             continue
         columns = [name for name in ("value", "trials", "flips") if name in figure]
         wide = figure.pivot(index="case_key", columns="model", values=columns)
         by_case = {name: wide[name].to_numpy(dtype=np.float64) for name in columns}
+        names = wide["value"].columns
         for pair in combinations(range(figure["model"].nunique()), 2):
             first, second = by_case["value"][:, pair].T
             shared = np.isfinite(first) & np.isfinite(second)
+            if changed_anywhere:
+                sides = [by_name[name] for place in pair if (name := names[place]) in by_name]
+                changed = changed_keys(sides) if len(sides) == len(pair) else changed_anywhere
+                shared &= ~wide.index.isin(list(changed))
             n = int(shared.sum())
             spread = float((second - first)[shared].std(ddof=1)) if n > 1 else 0.0
             if spread > _NOTHING_VARIES:
@@ -277,7 +305,8 @@ def notes_of(
         basis: The result of ``read_basis``.
         selected: Names of conditions; all if ``None``.
         arms: The arms of the figures; seats that do nothing in these arms are not compared. All if ``None``.
-        compared: Whether the conditions are compared with each other, so that differences between them matter.
+        compared: Whether the conditions are compared with each other, so that other seats and settings matter. Other
+            data sets and cases always matter: conditions on one axis are read against each other.
         published: Whether published figures are shown next to them.
         by_specialty: Whether the figures are split or filtered by the specialty of cases.
         name: Returns the display name of a condition.
@@ -288,8 +317,8 @@ def notes_of(
     extents = [extent for extent in basis.extents if extent.model in names]
     notes = [
         *(_seats(behind, arms, name) if compared else ()),
-        *(_different_data_sets(extents, name, data_set_name) if compared else ()),
-        *(_different_cases(extents, name, data_set_name) if compared else ()),
+        *_different_data_sets(extents, name, data_set_name),
+        *_different_cases(extents, name, data_set_name),
         *_unfinished(extents, name),
         *_imported(behind, name),
         *_served(behind, name),
@@ -309,8 +338,9 @@ def notes_of(
 
 
 def in_order(notes: Iterable[Note]) -> tuple[Note, ...]:
-    """Return the severe notes, then the others, without duplicates."""
-    return tuple(sorted(dict.fromkeys(notes), key=lambda note: note.severity != "high"))
+    """Return the severe notes, those on different data sets and cases first, then the others, without duplicates."""
+    unequal = ("data_sets", "cases")
+    return tuple(sorted(dict.fromkeys(notes), key=lambda note: (note.severity != "high", note.kind not in unequal)))
 
 
 def shown_in(rows: Iterable[object], conditions_: Collection[str]) -> tuple[set[str], set[Arm] | None]:

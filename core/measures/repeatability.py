@@ -170,9 +170,13 @@ def report_power(
 
     Uses the variance of the stored trials of each arm; the test is the paired t-test over cases, two-sided at 5 %.
     """
+    if not 0 < abs(difference) < 1 or not 0 < target < 1 or (planned is not None and planned < 2):
+        raise UsageError("--difference and --target lie between 0 and 1, and --planned is at least 2 cases.")
     arms = _arms(request)
     if beside is not None and not any(beside in (arm[0], doctor_of(arm[0])) for arm in arms):
         raise UsageError(f"There are no answers of {beside!r} in this selection: choose other --models or --run.")
+    if beside is not None and len({model for model, _, _ in arms}) < 2:
+        raise UsageError(f"{beside} is compared with itself: choose other --models or --run.")
     for (model, format_, question_type), cases in arms.items():
         label: dict[str, object] = {"model": model, "format": format_, "question_type": question_type}
         if beside is None:
@@ -185,8 +189,9 @@ def report_power(
             ]
             if not others:
                 continue
-            shared = sorted(cases.keys() & others[0].keys())
-            first, second = (_counts({key: scores[key] for key in shared}) for scores in (cases, others[0]))
+            other = others[0]
+            shared = sorted(key for key in cases.keys() & other.keys() if cases[key].content == other[key].content)
+            first, second = (_counts({key: scores[key] for key in shared}) for scores in (cases, other))
             components = components_of_pair(*first, *second)
             label["beside"] = beside
         if np.isnan(components.within):

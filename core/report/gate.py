@@ -29,7 +29,7 @@ from core.report.breaks import BREAKS, Breaks, Uncomparable, find_breaks, rubric
 from core.stats.differences import changes
 from core.stats.intervals import Interval
 from core.stats.margin_power import cases_to_pass, chance_to_pass, observed_law, smallest_margin
-from core.stats.margins import FEWEST_CASES, decide, margin_interval
+from core.stats.margins import FEWEST_CASES, decide, margin_fault, margin_interval
 from core.store.condition_parts import ConditionPart
 from core.store.conditions import UNDER_TEST, Condition, differing_parts
 from core.store.database import Store
@@ -57,7 +57,7 @@ _SEAT_PARTS: Mapping[ConditionPart, str] = {
 class GateRule:
     """What a gate decides by.
 
-    ``outcome`` is an arm ("format:question_type") or ``RUBRIC_SCORES``; ``margin`` is the accepted loss, 0 to 1;
+    ``outcome`` is an arm ("format:question_type") or ``RUBRIC_SCORES``; ``margin`` is the accepted loss, up to 0.5;
     ``under_test`` are parts in which the runs may differ.
     """
 
@@ -322,6 +322,8 @@ def _obstacles(new: RunSide, reference: RunSide, rule: GateRule) -> Iterator[str
     if new.run.run_id == reference.run.run_id:
         yield f"{new.run.run_id} is compared with itself."
         return
+    if fault := margin_fault(rule.margin):
+        yield fault
     for side in (new, reference):
         if rule.outcome != RUBRIC_SCORES and rule.outcome not in side.arms:
             yield f"{side.run.run_id} has no answers in {rule.outcome}."

@@ -14,6 +14,7 @@ from core.reviews.blinding import blinded_dialogue, hidden
 from core.store.queries.cases import case
 from core.store.queries.profiles import profile_versions
 from core.store.queries.trials import conversations, stored_trial, trial_events
+from core.store.queries.utterances import dialogues
 from core.store.review_records import AnnotatedItem, parse_item
 from core.store.selection import Selection
 
@@ -23,7 +24,7 @@ class BlindedItem:
     """An item without the name of a model.
 
     ``response`` is the free response that is judged, ``second`` the other dialogue of a pair, ``profile`` the profile
-    that is judged.
+    that is judged. ``scripted``: whether the first message of each dialogue is scripted (``Turn``).
     """
 
     case: Case | None
@@ -31,6 +32,7 @@ class BlindedItem:
     response: str | None = None
     second: list[Event] = field(default_factory=list)
     profile: Profile | None = None
+    scripted: tuple[bool, bool] = (False, False)
 
 
 def blinded_item(
@@ -48,12 +50,15 @@ def blinded_item(
         return None
     (case_played, events), *others = [conversation for conversation in played if conversation is not None]
     answers = [event for event in events if isinstance(event, Answered) and event.question_type == "frq"]
+    by_trial = dialogues(cursor, parsed.trials)
+    scripted = [any(turn.scripted for turn in by_trial.get(trial, ())) for trial in parsed.trials]
     response = next((answer.response for answer in answers if answer.format == parsed.format), None)
     return BlindedItem(
         case_played,
         blinded_dialogue(events, models),
         hidden(response, models) if parsed.kind == "answer" and response is not None else None,
         blinded_dialogue(others[0][1], models) if others else [],
+        scripted=(scripted[0], scripted[-1]),
     )
 
 

@@ -21,8 +21,17 @@ from core.stats.intervals import NOTHING, Interval
 from core.stats.smoothed import mean_interval
 
 Decision = Literal["pass", "fail", "unclear"]
+MOST_MARGIN = 0.5
+"""The largest margin of a share: a larger one accepts that more than half of all answers become wrong."""
 FEWEST_CASES = 20
 """With fewer cases than this, error rates were not measured, and no margin of practical use can be shown."""
+
+
+def margin_fault(margin: float) -> str:
+    """Return what is wrong with a margin of a share; empty if nothing is."""
+    if 0 < margin <= MOST_MARGIN:
+        return ""
+    return f"A margin of {margin:g} decides nothing: it lies above 0, and is at most {MOST_MARGIN:g}."
 
 
 def margin_interval(differences: ArrayLike, level: float = 0.05) -> Interval:

@@ -64,7 +64,7 @@ def test_a_conversation_is_read_with_addressees_staff_misuses_and_rating(
     assert r"“Patient\: For two days, doctor\.”" in text
     assert r"As it was written: \<patient\>Any fever?\<\/patient\>" in text
     assert "The conversation ended because the doctor wrote the end tag; 3 queries were passed on." in text
-    assert r"Empathy 4 of 5, rated by reference\/profile as the patient: You asked \*kindly\*\." in text
+    assert r"Empathy 4 of 5, rated by openai\/p as the patient: You asked \*kindly\*\." in text
     assert "The doctor answers twice" in text
     assert ":orange-badge[:material/stacks: Several diagnoses]" in text
     assert [m.name for m in app.chat_message].count("user") == 2, "the staff stands on the doctor's side"
@@ -78,7 +78,7 @@ def test_a_message_without_a_tag_went_to_nobody(stored: Store, open_page: Open) 
     text = words(app)
     assert "to nobody]  \nWhat brings you in today?" in text
     assert "it has no query in a tag" in text
-    assert r"Empathy not rated by reference\/profile as the patient: The doctor asked the patient nothing\." in text
+    assert r"Empathy not rated by openai\/p as the patient: The doctor asked the patient nothing\." in text
 
 
 def test_a_closer_look_is_care_and_nothing_that_knows_two_only(stored: Store, open_page: Open) -> None:

@@ -48,7 +48,7 @@ def misused_events() -> list[Event]:
     return [
         *events,
         Ended(reason="end_tag", doctor_turns=3),
-        Assessed(name=EMPATHY, most=5, by="reference/profile", value=4, words=RATERS_WORDS),
+        Assessed(name=EMPATHY, most=5, by="openai/p", value=4, words=RATERS_WORDS),
         *_answer("vignette", "Acute pericarditis", "correct", "correct"),
         *_answer("multi_turn", "Acute pericarditis or asthma", "correct", "multiple"),
         Finished(at=9.0),
@@ -63,7 +63,7 @@ def untagged_events() -> list[Event]:
         Utterance(turn=0, role="doctor", text=text),
         Assessed(name=MISUSE, turn=0, values=("no_tag",), words=text),
         Ended(reason="no_tag", doctor_turns=0),
-        Assessed(name=EMPATHY, most=5, by="reference/profile", words="The doctor asked the patient nothing."),
+        Assessed(name=EMPATHY, most=5, by="openai/p", words="The doctor asked the patient nothing."),
         *_answer("vignette", "Acute pericarditis", "correct", "correct"),
         *_answer("multi_turn", "I cannot say.", "incorrect", "no_diagnosis"),
         Finished(at=9.0),

@@ -95,7 +95,8 @@ def trial_rows(
     ``turns``: number of answered queries, ``to_staff`` of them by the clinical staff, ``repeated`` of them repeated
     (same addressee, same words apart from case, white space, full stops and question marks); ``words``: number of words
     of their messages, without reasoning;
-    ``rating``: 1 to 5, missing if the conversation is not whole or no rating could be read;
+    ``rating``: 1 to 5, missing if the conversation is not whole, no rating could be read, or it is ``not_judged``: a
+    rule plays the patient, and rules do not rate;
     ``role_breaking`` (bool), ``abrupt`` and ``invalid`` (the cause, or missing): the failures of a counted trial;
     ``misused_KIND``: number of messages with this misuse of tags.
     """
@@ -157,7 +158,7 @@ def failures(cursor: duckdb.DuckDBPyConnection, trials: pd.DataFrame) -> list[Tr
 
 
 def ratings(cursor: duckdb.DuckDBPyConnection, trials: pd.DataFrame) -> list[StoredRating]:
-    """Return the ratings of the whole conversations in a table of ``trial_rows``, the worst first."""
+    """Return the ratings by people and models of the whole conversations in ``trial_rows``, the worst first."""
     whole = trials[trials["whole"]]
     values = {"trials": whole["trial_id"].tolist(), "models": whole["model"].astype(str).tolist()}
     return [StoredRating(**row) for row in records(cursor.execute(_RATINGS, values))]
@@ -226,6 +227,9 @@ _CONVERSATION = """
         ON replies.trial_id = queries.trial_id AND replies.turn = queries.turn + 1 + queries.number
     GROUP BY queries.trial_id"""
 
+# Up to version 0.5 the reference patient rated by a rule that was never measured against people.
+_OF_A_JUDGE = "NOT starts_with(rater, 'reference/')"
+
 _ROWS = f"""
     WITH {OUTCOMES}, judged AS (
         SELECT trial_id, any_value(verdict) FILTER (format = 'multi_turn') AS conv,
@@ -236,14 +240,16 @@ _ROWS = f"""
         SELECT trial_id, {", ".join(f"count(*) FILTER (list_contains(kinds, '{k}')) AS misused_{k}" for k in MISUSES)}
         FROM misuses SEMI JOIN care_trials USING (trial_id) GROUP BY trial_id
     ), rated AS (
-        SELECT trial_id, arg_max_null(rating, rowid) AS rating FROM ratings WHERE quality = 'empathy' GROUP BY trial_id
+        SELECT trial_id, arg_max_null(CASE WHEN {_OF_A_JUDGE} THEN rating END, rowid) AS rating,
+            NOT arg_max({_OF_A_JUDGE}, rowid) AS not_judged
+        FROM ratings WHERE quality = 'empathy' GROUP BY trial_id
     ), told AS (
         SELECT care_trials.* EXCLUDE (asks_conv, framework), judged.static,
             CASE WHEN NOT asks_conv THEN NULL
                 WHEN whole THEN conv WHEN end_reason = 'refusal' THEN 'refused' ELSE 'provider_error' END AS conv,
             coalesce(turns, 0)::BIGINT AS turns, coalesce(to_staff, 0)::BIGINT AS to_staff,
             coalesce(repeated, 0)::BIGINT AS repeated, coalesce(words, 0)::BIGINT AS words,
-            CASE WHEN whole THEN rated.rating END AS rating,
+            CASE WHEN whole THEN rated.rating END AS rating, whole AND coalesce(not_judged, false) AS not_judged,
             {", ".join(f"coalesce(misused_{kind}, 0)::BIGINT AS misused_{kind}" for kind in MISUSES)}
         FROM care_trials LEFT JOIN judged USING (trial_id) LEFT JOIN care_conversations USING (trial_id)
         LEFT JOIN misused USING (trial_id) LEFT JOIN rated USING (trial_id)
@@ -272,11 +278,11 @@ _QUOTES = """
     LEFT JOIN answers ON answers.trial_id = wanted.trial_id AND answers.format = 'multi_turn'
         AND answers.question_type = $question_type"""
 
-_RATINGS = """
+_RATINGS = f"""
     WITH wanted AS (SELECT unnest($trials::VARCHAR[]) AS trial_id, unnest($models::VARCHAR[]) AS model)
     SELECT trial_id, trials.run_id, trials.case_key, cases.dataset, model, rater, rating, words
     FROM ratings JOIN wanted USING (trial_id) JOIN trials USING (trial_id)
     LEFT JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
-    WHERE quality = 'empathy'
+    WHERE quality = 'empathy' AND {_OF_A_JUDGE}
     QUALIFY row_number() OVER (PARTITION BY trial_id ORDER BY ratings.rowid DESC) = 1
     ORDER BY rating, model, trials.case_key, trial_id"""

@@ -3,8 +3,7 @@
 The doctor has the interview and knowledge of the reference doctor, with tags. After three questions to the patient it
 asks the staff for each kind of result, then continues the interview, and ends when it is sure or has no questions left.
 
-The patient answers like the reference patient, from demographics and basic facts. Its rating counts surface features
-of the queries to the patient and says so.
+The patient answers like the reference patient, from demographics and basic facts. It does not rate the doctor.
 
 The staff reports the results that a query names, word for word: results with a finding, a test or most of the content
 words of the query. If it has none, the staff reports the sections that the query names (vital signs, examination,
@@ -16,7 +15,7 @@ from __future__ import annotations
 import functools
 import random
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import get_args
 
@@ -38,11 +37,12 @@ from core.frameworks.automedic.roles import NOT_AVAILABLE, Facts, Rating
 from core.frameworks.automedic.tags import END, TAG_OF, Addressee, queries_of
 from core.text.findings import recogniser
 from core.text.negation import is_content, stem_of, words_in
-from core.text.patient_terms import words
 from core.text.sections import sentences
 from core.text.vocabulary import below, cues
 
 OPENING = "Hello, what brings you here today?"
+NOT_JUDGED = "Not judged: the reference patient plays by rule."
+"""Stored in place of the rater's words: no rule is measured to judge empathy."""
 BROAD = (
     "What are the vital signs?",
     "What does the physical examination show?",
@@ -102,16 +102,8 @@ def _to(addressee: Addressee, text: str) -> str:
     return f"<{tag}>{text}</{tag}>"
 
 
-_KIND = re.compile(
-    r"\b(?:please|thank you|thanks|hello|good (?:morning|afternoon|evening)|welcome|sorry|i understand|worr\w+|"
-    r"how (?:do|are) you feel\w*)\b",
-    re.IGNORECASE,
-)
-_OPEN = re.compile(r"\b(?:what brings|tell me|describe|what else|anything else|how (?:do|did|are|have|has)\b)", re.I)
-
-
 class ReferenceAutoMedicPatient(ReferencePatient):
-    """Answers and rates by rule."""
+    """Answers by rule."""
 
     def reply(self, knowledge: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         if not (knowledge.history or knowledge.vignette):
@@ -121,22 +113,7 @@ class ReferenceAutoMedicPatient(ReferencePatient):
     async def rate(
         self, knowledge: PatientKnowledge, scene: Scene, dialogue: Dialogue
     ) -> AsyncIterator[AgentOutput | Rating]:
-        yield rating_of([turn.text for turn in dialogue if turn.role == "doctor"])
-
-
-def rating_of(queries: Sequence[str]) -> Rating:
-    """Rate queries by surface features, from 2 to 5.
-
-    3, plus 1 each for kind words in at least a quarter of them and for an open question; minus 1 for a repetition.
-    """
-    kind = sum(bool(_KIND.search(query)) for query in queries)
-    is_open = sum(bool(_OPEN.search(query)) for query in queries)
-    plain = [" ".join(words(_KIND.sub("", query))) for query in queries]
-    repeated = len(plain) - len(set(plain))
-    rating = 3 + (kind >= len(queries) / 4) + (is_open > 0) - (repeated > 0)
-    return Rating(
-        rating, f"By rule, of {len(queries)} queries: {kind} with kind words, {is_open} open, {repeated} repeated."
-    )
+        yield Rating(None, NOT_JUDGED)
 
 
 _MIN_SHARE = 0.5

@@ -18,6 +18,7 @@ from core.frameworks.automedic.tags import (
     speaks_in_tags,
     without_tags,
 )
+from core.frameworks.casting import is_rule
 from core.frameworks.speech import Queries, ShownMessage, Speech
 from core.words import END
 
@@ -58,6 +59,8 @@ class TagSpeech(Speech):
             kinds = (MISUSE_WORDS.get(kind, kind.replace("_", " ")) for kind in assessment.values)  # type: ignore[call-overload]
             return f"Against the tag protocol: {'; '.join(kinds)}."
         name = assessment.name.capitalize()
+        if is_rule(assessment.by):
+            return f"{name} not judged: a rule plays the patient"
         if assessment.value is None:
             return f"{name} not rated by {assessment.by} as the patient"
         return f"{name} {assessment.value} of {assessment.most}, rated by {assessment.by} as the patient"

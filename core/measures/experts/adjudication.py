@@ -255,7 +255,7 @@ def count_agreement(grader: str, counts: Collection[Counts]) -> list[Row]:
     if counts:
         agreed = 1 - sum(np.abs(experts - graders) / trials) / len(counts)
         same = sum(experts == graders) / len(counts)
-    if len(set(experts)) > 1 and len(set(graders)) > 1:
+    if len(counts) > 2 and len(set(experts)) > 1 and len(set(graders)) > 1:  # of two cases it is always 1 or -1
         from scipy import stats  # type: ignore[import-untyped]  # slow to load
 
         spearman = stats.spearmanr(experts, graders).statistic

@@ -141,15 +141,16 @@ def _checked(judgement: _Judgement, number: int, criterion: Criterion, dialogue:
 
 
 def _shows(criterion: Criterion, quotations: Sequence[RubricQuotation], dialogue: Dialogue) -> bool:
-    """Return whether a quotation has words of the doctor, or the criterion is about somebody else."""
-    if _ABOUT_OTHERS.match(criterion.criterion):
-        return True
-    return any(dialogue[quotation.message].role not in ("patient", "staff") for quotation in quotations)
+    """Return whether an unscripted message is quoted, one of the doctor unless the criterion is about somebody else."""
+    quoted = [dialogue[quotation.message] for quotation in quotations]
+    about_others = _ABOUT_OTHERS.match(criterion.criterion)
+    return any(not turn.scripted and (about_others or turn.role not in ("patient", "staff")) for turn in quoted)
 
 
 def check_quotation(message: int | None, words: str, dialogue: Dialogue) -> RubricQuotation:
     """Search quoted words in the named message, then in the others, first letter for letter, then normalised.
 
+    A scripted message comes last, because it is evidence of nothing that a player does.
     Without a number, the words are verified in any message; -1 is the number of words that are in none. Normalising
     ignores spaces, case, quotation marks and a final full stop, and reads an omission (…) as any words. A few words are
     searched only in the named message, common words only as a whole message.
@@ -157,7 +158,7 @@ def check_quotation(message: int | None, words: str, dialogue: Dialogue) -> Rubr
     words = words.strip()
     exact = _PREFIX.sub("", words).strip(_TRIM)
     tokens = _TOKEN.findall(exact.lower())
-    numbers = sorted(range(len(dialogue)), key=lambda number: number != message)
+    numbers = sorted(range(len(dialogue)), key=lambda number: (dialogue[number].scripted, number != message))
     if message is not None and len(tokens) <= _FEW_WORDS:
         numbers = [number for number in numbers if number == message]
     for number in numbers:

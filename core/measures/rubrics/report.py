@@ -561,6 +561,8 @@ def report_differences(
             comparison = _compared(before, after, rule, axis, least_judged)
             if comparison.n:
                 compared.append(({"first": first, "second": second, "axis": axis or ALL_AXES}, comparison, {}))
+            elif axis is None:
+                request.note(f"{second} shares no judged case with {first}, and is not compared.", "high")
     yield from difference_rows(compared, correction)
 
 

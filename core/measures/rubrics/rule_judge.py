@@ -107,7 +107,7 @@ def _questions(dialogue: Dialogue) -> tuple[tuple[RubricQuotation, frozenset[str
     return tuple(
         (RubricQuotation(number, match[0].strip(), "verified"), frozenset(recogniser().read(match[0])))
         for number, turn in enumerate(dialogue)
-        if turn.role == "doctor"
+        if turn.role == "doctor" and not turn.scripted
         for match in _SENTENCE.finditer(turn.text)
     )
 

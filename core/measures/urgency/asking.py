@@ -6,6 +6,7 @@ the question. Quotation and reason come before the level. Words that are in no m
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -54,12 +55,14 @@ def urgency_request(pack: PromptPack, dialogue: Dialogue, doctor: RoleName, seed
 
 
 def read_urgency(text: str, dialogue: Dialogue) -> UrgencyReply:
-    """Return the level of a reply with its quotation, searched in all messages.
+    """Return the level of a reply with its quotation, searched in all messages but a scripted greeting.
 
+    The patient's scripted opening counts: it states the complaint of the case.
     Raises ``ValueError`` if the reply cannot be read or quotes nothing. An invented quotation raises nothing: repeating
     the request would teach the model to quote something.
     """
     reply = read_json(text, _Reply)
     if not reply.quotation.strip():
         raise ValueError("it has no quotation: copy the words of the conversation that decide the level")
-    return UrgencyReply(reply.level, check_quotation(None, reply.quotation, dialogue), reply.reason.strip())
+    spoken = tuple(replace(turn, text="") if turn.scripted and turn.role != "patient" else turn for turn in dialogue)
+    return UrgencyReply(reply.level, check_quotation(None, reply.quotation, spoken), reply.reason.strip())

@@ -8,6 +8,7 @@ import duckdb
 
 from core.asking.scene import Dialogue, Turn
 from core.events import Speaker, Utterance
+from core.frameworks.base import frameworks
 from core.store.queries.runs import CAMPAIGNS
 from core.store.selection import SAID, Selection
 from core.store.tables import records
@@ -19,10 +20,16 @@ def utterances_of(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> list[Utte
 
 
 def dialogues(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]) -> dict[str, Dialogue]:
-    """Return trial → its messages in their order; trials without a conversation are omitted."""
+    """Return trial → its messages in their order; trials without a conversation are omitted.
+
+    A first message without a call is scripted if the framework has an opening. Without any call this is known only of
+    releases, and of runs whose doctor is a rule or a person.
+    """
     messages: dict[str, list[Turn]] = {}
-    for trial_id, role, text in cursor.execute(_DIALOGUES, {"trials": list(trial_ids)}).fetchall():
-        messages.setdefault(trial_id, []).append(Turn(role, text))
+    addressed = [name for name, framework in frameworks().items() if framework.speech.addresses]
+    values = {"trials": list(trial_ids), "addressed": addressed}
+    for trial_id, role, text, scripted in cursor.execute(_DIALOGUES, values).fetchall():
+        messages.setdefault(trial_id, []).append(Turn(role, text, scripted))
     return {trial_id: tuple(turns) for trial_id, turns in messages.items()}
 
 
@@ -33,8 +40,12 @@ def last_turns(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]) -> d
 
 
 _DIALOGUES = """
-    SELECT trial_id, role, text FROM utterances WHERE trial_id IN (SELECT unnest($trials::VARCHAR[]))
-    ORDER BY trial_id, position"""
+    SELECT trial_id, role, text, turn = 0 AND call_id IS NULL
+        AND NOT coalesce(list_contains($addressed, protocol), false)
+        AND (count(call_id) OVER (PARTITION BY trial_id) > 0
+            OR coalesce(source = 'release' OR split_part(doctor, '/', 1) IN ('reference', 'human'), false)) AS scripted
+    FROM utterances LEFT JOIN trials USING (trial_id) LEFT JOIN runs USING (run_id)
+    WHERE trial_id IN (SELECT unnest($trials::VARCHAR[])) ORDER BY trial_id, position"""
 
 
 def first_matches(

@@ -19,7 +19,6 @@ from pages.kit.section import section_result, table_of, words_of
 from pages.kit.stored import case_conversations, conditions, run_casts, runs_behind
 
 _PROMPT = "empathy"
-_REFERENCE = "reference/"
 
 
 def _list_rows(
@@ -138,17 +137,10 @@ def draw_case_conversations(selection: Selection, options: Mapping[str, Any]) ->
 
 
 def _draw_wording(lines: Sequence[Mapping[str, Any]]) -> None:
-    """Draw the raters’ prompt from the runs’ prompt packs; the reference patient rates by rule."""
+    """Draw the raters’ prompt from the runs’ prompt packs."""
     raters = list(dict.fromkeys(line["rater"] for line in lines))
     with st.expander("The rater’s prompt", icon=":material/format_quote:"):
         st.markdown(f"Rated by {plain(', '.join(model_name(name) for name in raters))}, as the patient.")
-        if any(name.startswith(_REFERENCE) for name in raters):
-            st.caption(
-                "The reference patient rates by rule: 3, plus 1 each for kind words in a quarter of the queries and "
-                "for an open question; minus 1 for a repeated query."
-            )
-        if all(name.startswith(_REFERENCE) for name in raters):
-            return
         runs = {line["run_id"] for line in lines}
         packs = dict.fromkeys((run.prompt_pack, run.prompt_hash) for run in run_casts() if run.run_id in runs)
         for name, prompt_hash in packs:

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from core.frameworks.automedic.measures.across import across_data_sets, names_across
-from core.frameworks.automedic.measures.profile import UNREAD, EarlyEnd, clean_early_ends, read_care
+from core.frameworks.automedic.measures.profile import NOT_JUDGED, UNREAD, EarlyEnd, clean_early_ends, read_care
 from core.frameworks.automedic.measures.report import (
     ACCURACIES,
     BY_DATASET,
@@ -72,7 +72,7 @@ _CAUSES: dict[object, Look] = {
 _RATINGS: dict[object, Look] = {
     "1": ("Rating 1", "#B2182B", "white"), "2": ("Rating 2", "#EF8A62", _INK), "3": ("Rating 3", "#D9D9D9", _INK),
     "4": ("Rating 4", "#67A9CF", _INK), "5": ("Rating 5", "#2166AC", "white"),
-    UNREAD: ("No rating read", "#8C8C8C", "white"),
+    NOT_JUDGED: ("Not judged", "#F2F2F2", _INK), UNREAD: ("No rating read", "#8C8C8C", "white"),
 }  # fmt: skip
 _ENDINGS: dict[object, Look] = {
     reason: (END_SHORT[reason], *REASON_COLOUR[reason]) for reason in ("end_tag", "turn_cap", "no_tag")
@@ -229,7 +229,7 @@ def draw_failures(view: CareView) -> None:
 
 def draw_empathy(view: CareView) -> None:
     """Draw the distribution of ratings, the wording of the request, and the single ratings."""
-    if any(row["count"] for row in view.result(RATINGS).figures if row.label["rating"] != UNREAD):
+    if any(row["count"] for row in view.result(RATINGS).figures if row.label["rating"] not in (NOT_JUDGED, UNREAD)):
         chart = partial(shares_chart, part="rating", looks=_RATINGS, axis=RATINGS.axis)
         view.draw(RATINGS, titled=False, charts={"shares": chart})
     draw_ratings(view.selection, view.options)

@@ -1,4 +1,4 @@
-"""The reference patient of AutoMedic: it answers from its own facts only, and rates by counting."""
+"""The reference patient of AutoMedic: it answers from its own facts only, and does not rate."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from core.asking.scene import PatientKnowledge, Turn
-from core.frameworks.automedic.reference import ReferenceAutoMedicPatient, rating_of
+from core.frameworks.automedic.reference import NOT_JUDGED, ReferenceAutoMedicPatient
 from core.frameworks.automedic.roles import Rating, briefings_of
 from tests.core.agents.acting import SCENE, case_with, hear
 
@@ -61,19 +61,7 @@ def test_a_patient_without_facts_does_not_know() -> None:
     assert reply("What brings you here?", knowledge=PatientKnowledge("", (), (), False)) == "I don't know."
 
 
-def test_the_rating_by_hand() -> None:
-    table: list[tuple[list[str], int]] = [
-        (["Does it itch?"], 3),  # neither kind nor repeated
-        (["Hello, what brings you here?"], 5),  # kind, open
-        (["Does it itch?", "Does it itch?"], 2),  # repeated
-        (["Does it itch?", "Thank you. Does it itch?"], 3),  # kind, but repeated
-        (["Does it itch?", "Is it red?", "Is it dry?", "Is it new?", "Please, is it big?"], 3),  # 1 of 5 is kind
-    ]
-    wrong = [(queries, rating, got) for queries, rating in table if (got := rating_of(queries).rating) != rating]
-    assert wrong == []
-
-
-def test_the_rating_is_of_the_doctors_messages_and_has_its_counts() -> None:
+def test_the_reference_patient_does_not_rate() -> None:
     view = (Turn("doctor", "Hello, what brings you here?"), Turn("patient", "It itches. I'm sorry, thank you."))
 
     async def rated() -> Rating:
@@ -81,5 +69,4 @@ def test_the_rating_is_of_the_doctors_messages_and_has_its_counts() -> None:
         assert isinstance(only, Rating)
         return only
 
-    rating = asyncio.run(rated())
-    assert rating == Rating(5, "By rule, of 1 queries: 1 with kind words, 1 open, 0 repeated.")
+    assert asyncio.run(rated()) == Rating(None, NOT_JUDGED)

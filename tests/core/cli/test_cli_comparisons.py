@@ -34,6 +34,12 @@ def test_monitor_refuses_unknown_or_single_versions(campaign: Path, capsys: pyte
     assert "at least two" in capsys.readouterr().err
 
 
+@pytest.mark.slow
+def test_a_model_is_not_compared_with_itself(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "monitor", "--versions", "reference/bayes,reference/bayes"]) == 2
+    assert "itself" in capsys.readouterr().err
+
+
 def test_without_any_answer_the_report_says_what_to_do(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "pairs"]) == 1
     assert "run a campaign" in capsys.readouterr().err

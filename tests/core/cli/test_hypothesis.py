@@ -85,7 +85,8 @@ def test_an_unfinished_run_keeps_its_hypothesis_and_gets_no_other(
     [
         ("--primary", "vignette:mcq"),
         ("--hypothesis", "It is good.", "--primary", "vignette:frq"),
-        ("--hypothesis", "It is good.", "--margin", "5"),
+        ("--hypothesis", "It is good.", "--margin", "0.6"),
+        ("--hypothesis", "It is good.", "--margin", "0"),
     ],
 )
 def test_a_hypothesis_that_is_not_complete_starts_nothing(

@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from core.cli.app import main
+from core.measures.base import MetricRequest
+from core.measures.repeatability import report_power
 from core.store.database import Store
+from core.store.queries.answers import CaseScore
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, write_journal
 
 Captured = pytest.CaptureFixture[str]
@@ -69,6 +72,39 @@ def test_planning_from_the_stored_variance(capsys: Captured) -> None:
     assert {row["model"] for row in both} == {"openai/a"}
     # both are equally often right on every case: they differ only by trial
     assert all(row["cases"] < plans[row["trials"]]["cases"] for row in both)
+
+
+def test_a_plan_that_means_nothing_is_refused(capsys: Captured) -> None:
+    store_answers("a", {1: "11", 2: "10"})
+    for options, word in (
+        (["--difference", "0"], "--difference"),
+        (["--difference", "1.5"], "--difference"),
+        (["--target", "1"], "--target"),
+        (["--planned", "1"], "--planned"),
+        (["--beside", "openai/a"], "itself"),
+    ):
+        assert main(["report", "power", *options]) == 2
+        assert word in capsys.readouterr().err
+
+
+def test_two_models_are_planned_for_on_the_cases_with_equal_content() -> None:
+    """Case 3 differs under b: alone it would make the models differ."""
+
+    def score(model: str, case: int, correct: int, content: int) -> CaseScore:
+        return CaseScore(model, "vignette", "mcq", f"ours/{case}", None, None, correct, 2, {}, content=content)
+
+    def planned(content: int) -> list[Any]:
+        rights = {"a": (2, 0, 2, 1), "b": (2, 0, 0, 1)}
+        scores = [
+            score(model, case, right, content if (model, case) == ("b", 3) else 1)
+            for model, of in rights.items()
+            for case, right in enumerate(of, 1)
+        ]
+        request = MetricRequest(Store(), query=lambda query, *given: scores)
+        return list(report_power.rows(request, beside="b", planned=50))
+
+    sizes = {content: planned(content)[0]["detectable_difference"] for content in (1, 2)}
+    assert sizes[2] < sizes[1]
 
 
 @pytest.mark.slow

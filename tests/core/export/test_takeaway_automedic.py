@@ -57,10 +57,10 @@ def test_markdown_has_receivers_roles_and_rating(two_conversations: Document) ->
     assert "&lt;think&gt;What makes it worse?&lt;/think&gt;" in text, (
         "the whole message if it contains more than its query"
     )
-    assert "Empathy 4 of 5, rated by reference/profile as the patient:" in text
+    assert "Empathy 4 of 5, rated by openai/p as the patient:" in text
     assert r"> You asked \*kindly\*." in text
     assert "**B · Doctor** to nobody, message 1" in text
-    assert "Empathy not rated by reference/profile as the patient:" in text
+    assert "Empathy not rated by openai/p as the patient:" in text
     assert "<patient>" not in text
 
 

@@ -14,7 +14,13 @@ from core.case import Case, Fact
 from core.datasets.library import library
 from core.events import Answered, Assessed, Ended, Event, Failed, Graded, Probed, Utterance
 from core.frameworks.automedic import ARMS, FRAMEWORK, MAX_TURNS, AutoMedicCast, AutoMedicSettings
-from core.frameworks.automedic.reference import ReferenceAutoMedicPatient, ReferenceStaff, ReferenceTagDoctor, reported
+from core.frameworks.automedic.reference import (
+    NOT_JUDGED,
+    ReferenceAutoMedicPatient,
+    ReferenceStaff,
+    ReferenceTagDoctor,
+    reported,
+)
 from core.frameworks.automedic.roles import NOT_AVAILABLE, Facts
 from core.frameworks.automedic.tags import queries_of
 from core.frameworks.base import Trial
@@ -82,8 +88,8 @@ def test_every_trial_ends_properly(played: Played) -> None:
         assert len([e for e in events if isinstance(e, Probed)]) == end.doctor_turns
         (rating,) = (e for e in events if isinstance(e, Assessed))  # the only assessment: no message broke the protocol
         assert rating.turn is None
-        assert rating.value in (1, 2, 3, 4, 5)
-        assert "By rule" in rating.words
+        assert rating.value is None
+        assert rating.words == NOT_JUDGED
         assert [(e.format, e.status) for e in events if isinstance(e, Answered)] == [
             ("vignette", "answered"),
             ("multi_turn", "answered"),

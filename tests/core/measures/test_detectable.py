@@ -16,6 +16,7 @@ from core.measures.repeatability import report_power
 from core.stats.power import detectable_effect
 from core.store.database import Store
 from core.store.fold import fold
+from core.store.queries.run_cases import Extent
 from tests.core.jobs.workshop import begun, go, plan
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, write_journal
 from tests.support.campaigns import beside_rules
@@ -86,6 +87,26 @@ def test_conditions_that_never_differ_have_no_note() -> None:
     table = pd.DataFrame([(model, "x", f"case/{n}", 1.0) for model in "ab" for n in range(9)], columns=columns)
     assert not list(detectable_between(table))
     assert not list(detectable_between(None))
+
+
+def test_only_cases_with_the_same_content_are_paired() -> None:
+    """Case 3 has another text under b: of the differences 1, −1 and 0, the last is not one."""
+    columns = ["model", "figure", "case_key", "value"]
+    values = {"a": (1.0, 0.0, 1.0), "b": (0.0, 1.0, 1.0)}
+    table = pd.DataFrame(
+        [(model, "x", f"ours/{n}", value) for model, of in values.items() for n, value in enumerate(of, 1)],
+        columns=columns,
+    )
+
+    def extent(model: str, third: int) -> Extent:
+        contents = {"ours/1": 1, "ours/2": 2, "ours/3": third}
+        return Extent(model, "ours", 3, 3, 0, frozenset(contents), 3, contents=contents)
+
+    for other, n in ((3, 3), (4, 2)):
+        (note,) = detectable_between(table, [extent("a", 3), extent("b", other)])
+        assert f"(with {n} cases)" in note.text
+    (note,) = detectable_between(table.replace({"model": {"b": "pool"}}), [extent("a", 3), extent("b", 4)])
+    assert "(with 2 cases)" in note.text, "the name is no condition: the case may be the changed one"
 
 
 def test_a_plan_uses_the_variance_of_a_run_on_the_same_cases() -> None:

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from core.measures.accuracy import report as report_accuracy
+from core.errors import AnamnesisError
 from core.measures.base import MetricRequest, Note, Result, Row
-from core.measures.notes import Arm, Basis, notes_of, sample_notes, shown_in, why_empty
+from core.measures.notes import Arm, Basis, notes_of, result_of, sample_notes, shown_in, why_empty
+from core.measures.registry import metrics
 from core.store.conditions import Condition
 from core.store.database import Store
 from core.store.queries.cases import CaseTraits
@@ -200,16 +201,33 @@ def test_figures_of_a_sample_have_a_severe_note_with_both_numbers() -> None:
 def test_conditions_on_different_data_sets_are_a_severe_note() -> None:
     conditions = [condition("a"), condition("b")]
     extents = [extent("a", range(12)), extent("b", range(40), data_set="theirs")]
-    (note,) = of("data_sets", notes_of(Basis(conditions, extents)))
-    assert (note.severity, note.models) == ("high", ("a", "b"))
+    for compared in (True, False):  # conditions on one axis are read against each other
+        notes = notes_of(Basis(conditions, extents), compared=compared)
+        (note,) = of("data_sets", notes)
+        assert (note.severity, note.models) == ("high", ("a", "b"))
+        assert notes[0] == note
     assert of("data_sets", notes_of(Basis(conditions, [extents[0], extent("b", range(12))]))) == []
 
 
 def test_an_empty_report_names_the_filter_that_leaves_nothing(filled_store: Store) -> None:
-    for selection, words in [
-        (Selection(specialties=["Cardiology"]), "specialties Cardiology"),
-        (Selection(formats=["exam_only"]), "formats exam_only"),
-        (Selection(specialties=["Neurology"]), report_accuracy.empty),
-        (Selection(), report_accuracy.empty),
-    ]:
-        assert words in why_empty(report_accuracy, MetricRequest(filled_store, selection))
+    by_name, wrong = metrics(), []
+    table: list[tuple[str, dict[str, str], Selection, str]] = [
+        ("accuracy", {}, Selection(specialties=["Cardiology"]), "specialties Cardiology"),
+        ("accuracy", {}, Selection(formats=["exam_only"]), "formats exam_only"),
+        ("accuracy", {}, Selection(models=["openai/nobody"]), "models openai/nobody"),
+        ("pairs", {}, Selection(models=["openai/nobody"]), "models openai/nobody"),
+        ("monitor", {"versions": "openai/a,openai/b"}, Selection(case_sets=["theirs"]), "data sets theirs"),
+        ("repeatability", {}, Selection(case_sets=["theirs"]), "data sets theirs"),
+        ("urgency", {}, Selection(models=["openai/a"]), by_name["urgency"].empty),
+        ("urgency", {}, Selection(), by_name["urgency"].empty),
+    ]
+    for name, options, selection, words in table:
+        metric, request = by_name[name], MetricRequest(filled_store, selection)
+        try:
+            result = result_of(metric, request, options)
+            sentence = "" if result.rows else why_empty(metric, request, options)
+        except AnamnesisError as error:
+            sentence = str(error)
+        if words not in sentence:
+            wrong.append((name, selection, sentence))
+    assert wrong == []

@@ -112,7 +112,23 @@ def test_a_patient_who_says_nothing_in_the_arm_and_parts_under_test_may_differ(s
 def test_too_few_cases_are_not_decided(store: Store) -> None:
     write_run(store, "old", verdicts(0, 19), **OLD)
     write_run(store, "new", verdicts(0, 19), **NEW)
-    assert of(store, GateRule("vignette:frq", margin=0.9)).reason.startswith("Too few cases: 19 ")
+    assert of(store, GateRule("vignette:frq", margin=0.5)).reason.startswith("Too few cases: 19 ")
+
+
+def test_a_margin_that_decides_nothing_gives_no_figure(store: Store) -> None:
+    write_run(store, "old", verdicts(0), **OLD)
+    write_run(store, "new", verdicts(0), **NEW)
+    for margin, verdict in (
+        (0.6, "cannot say"),
+        (1.0, "cannot say"),
+        (0.0, "cannot say"),
+        (-0.1, "cannot say"),
+        (float("nan"), "cannot say"),
+        (0.5, "pass"),
+    ):
+        result = of(store, GateRule("vignette:frq", margin=margin))
+        assert (result.verdict, result.power is None) == (verdict, verdict != "pass"), margin
+        assert verdict == "pass" or f"{margin:g}" in result.reason
 
 
 def test_many_excluded_answers_are_not_decided_and_never_wrong(store: Store) -> None:
@@ -200,7 +216,7 @@ def test_the_command_prints_json_and_takes_the_outcome_and_margin_of_the_run(
 ) -> None:
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "a.duckdb"))
     store = Store()
-    stated = Hypothesis(text="New is as good.", primary="vignette:frq", margin=0.6)
+    stated = Hypothesis(text="New is as good.", primary="vignette:frq", margin=0.5)
     write_run(store, "old-run", verdicts(0), **OLD)
     write_run(store, "new-run", verdicts(20), hypothesis=stated, **NEW)
     against = ["gate", "openai/new", "--against", "old-run", "--json"]
@@ -210,7 +226,7 @@ def test_the_command_prints_json_and_takes_the_outcome_and_margin_of_the_run(
     assert printed["difference"] == pytest.approx(-1 / 3)
     assert main(against) == 0
     printed = json.loads(capsys.readouterr().out)
-    assert (printed["verdict"], printed["outcome"], printed["margin"]) == ("pass", "vignette:frq", 0.6)
+    assert (printed["verdict"], printed["outcome"], printed["margin"]) == ("pass", "vignette:frq", 0.5)
     assert 0.9 < printed["power"] <= 1
     assert main(["gate", "nobody", "--against", "old-run"]) == 2
     assert "There is no run 'nobody'" in capsys.readouterr().err

@@ -16,7 +16,7 @@ from core.store.queries.trials import (
     counted_page,
     offer,
 )
-from core.store.queries.utterances import first_matches
+from core.store.queries.utterances import dialogues, first_matches
 from core.store.selection import Selection
 from tests.core.store.builders import (
     Ended,
@@ -164,3 +164,36 @@ def test_filters_offer_what_is_stored(filled: Store, tmp_path) -> None:
     assert filters.models == ["openai/a"]
     with Store(tmp_path / "empty.duckdb").read() as cursor:
         assert offer(cursor) == ConversationFilters(0, {}, (), (), (), ())
+
+
+def test_the_first_message_is_scripted_if_the_program_wrote_it(store: Store) -> None:
+    """Rows: run header, role of the first message, whether it and the second have a call; whether it is scripted."""
+    model, rule = {"doctor": "openai/a"}, {"doctor": "reference/bayes"}
+    tagged = {"protocol": "automedic", "settings": {"staff": "reference/staff"}}
+    table = [
+        ("greeting", model, "doctor", (False, True), True),
+        ("own-first", model, "doctor", (True, True), False),
+        ("opening", {**model, "protocol": "consultation"}, "patient", (False, True), True),
+        ("rules", rule, "doctor", (False, False), True),
+        ("person", {"doctor": "human/ada"}, "doctor", (False, False), True),
+        ("release", model, "doctor", (False, False), True),
+        ("log", {**model, "source": "imported"}, "doctor", (False, False), False),
+        ("log-with-calls", {**model, "source": "imported"}, "doctor", (False, True), True),
+        ("tags", {**model, **tagged}, "doctor", (True, True), False),
+        ("tags-by-rule", {**rule, **tagged}, "doctor", (False, True), False),
+    ]
+    for name, changes, role, calls, _ in table:
+        roles = (role, "patient" if role == "doctor" else "doctor", role)
+        spoken = [
+            Utterance(turn=n, role=who, text="Hello.", call_id=f"c{n}" if n < 2 and calls[n] else None)
+            for n, who in enumerate(roles)
+        ]
+        line = a_trial([*spoken, Ended(reason="no_question", doctor_turns=1)], trial_id=name, run_id=name)
+        write_journal(store.journals, name, a_header(name, [a_case(1)], **changes), line)
+    fold(store)
+    with store.write() as connection:  # the import of a release writes its run
+        connection.execute("UPDATE runs SET source = 'release' WHERE run_id = 'release'")
+    with store.read() as cursor:
+        by_trial = dialogues(cursor, [name for name, *_ in table])
+    scripted = {name: [turn.scripted for turn in dialogue] for name, dialogue in by_trial.items()}
+    assert scripted == {name: [first, False, False] for name, *_, first in table}

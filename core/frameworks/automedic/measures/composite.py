@@ -1,5 +1,7 @@
 """The four parts of CARE as one figure: their mean, or a mean weighted as experts choose between consultations.
 
+The parts have different ranges (``RANGES``), so each is scaled to 0 to 1 by its own before the mean.
+
 Weights: experts choose the better of two conversations on one case. The log-odds of a choice are a weighted sum of the
 differences of four figures of each conversation: the answer is right (1 or 0), 100 / words per query if it is right,
 rating / 5, no failure (1 or 0). Their means are the parts, but for the accuracy's penalty, which no conversation has.
@@ -16,7 +18,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from core.errors import UsageError
-from core.frameworks.automedic.measures.profile import PARTS, PER_CENT, CareDimension, care_groups, item_rows, read_care
+from core.frameworks.automedic.measures.profile import (
+    BEST_RATING,
+    PARTS,
+    PER_CENT,
+    CareDimension,
+    care_groups,
+    item_rows,
+    read_care,
+)
 from core.frameworks.automedic.queries import RULES
 from core.measures.base import Columns, Row
 from core.measures.experts.judged import judged_items, read_review
@@ -33,6 +43,13 @@ from core.store.selection import Selection
 Floats = NDArray[np.float64]
 EQUAL: Final = "equal"
 """The name of the unweighted composite."""
+RANGES: Final[Mapping[CareDimension, tuple[float, float]]] = {
+    "accuracy": (0.0, 1.0),
+    "efficiency": (0.0, float(PER_CENT)),  # at most: every query is one word
+    "empathy": (1 / BEST_RATING, 1.0),
+    "robustness": (0.0, 1.0),
+}
+"""Part → its lowest and highest possible value."""
 _SHARE: Final = {"first": 1.0, "second": 0.0, "equal": 0.5}
 _FIGURES: Final = ("conv", "static", "efficiency", "empathy", "failed")
 _RESAMPLES, _AT_ONCE = 4_000, 500
@@ -150,15 +167,21 @@ def composite_rows(
 ) -> Iterator[Row]:
     """Yield the composite of each condition of ``read_care``'s table: Σ weight × part / Σ |weight|.
 
-    Without ``fitted``, all weights are equal. A condition without one of the parts has no composite. The interval of a
-    composite with fitted weights does not contain the error of the weights.
+    Each part is scaled to 0 to 1 by its range, and its weight is that of the whole range. Without ``fitted``, all
+    weights are equal. A condition without one of the parts has no composite; ``missing`` in ``more`` names the parts.
+    The interval of a composite with fitted weights does not contain the error of the weights.
     """
     name = EQUAL if fitted is None else fitted.review
-    values = np.ones(len(PARTS)) if fitted is None else np.array([fitted.parts[part].value for part in PARTS])
+    spans = [high - low for low, high in RANGES.values()]
+    values = np.ones(len(PARTS)) if fitted is None else np.array([fitted.parts[part].value for part in PARTS]) * spans
     shares = values / np.abs(values).sum()
+    lowest, highest = RANGES["empathy"]
     for label, _, items in care_groups(trials, by_dataset):
         figures = {figure: items[figure].to_numpy(np.float64) for figure in _FIGURES}
-        estimate = float(_parts_of(figures, np.ones((1, len(items))))[0] @ shares)
+        figures["empathy"] = (figures["empathy"] - lowest) / (highest - lowest)
+        parts = _parts_of(figures, np.ones((1, len(items))))[0]
+        missing = [part for part, value in zip(PARTS, parts, strict=True) if np.isnan(value)]
+        estimate = float(parts @ shares)
         low, high = composite_interval(figures, shares)
         yield Row(
             {**label, "weights": name},
@@ -166,6 +189,7 @@ def composite_rows(
             low,
             high,
             len(items),
+            more={"missing": ", ".join(missing)},
             unit="items",
             columns=_COMPOSITE,
         )
@@ -176,7 +200,7 @@ def composite_interval(figures: Mapping[str, Floats], shares: Floats) -> Interva
 
     Weights are drawn as in ``core.stats.smoothed``, with a fixed seed. Its pseudo-items are here all pairs of the worst
     and the best value, one for ``conv``, ``efficiency`` and ``empathy``, the other for ``static`` and ``failed``.
-    ``figures`` are columns of ``item_rows``, with NaN for an item without the figure.
+    ``figures`` are columns of ``item_rows``, empathy between 0 and 1, with NaN for an item without the figure.
     """
     n = len(figures["conv"])
     if np.isnan(_parts_of(figures, np.ones((1, n)))).any():
@@ -194,11 +218,11 @@ def composite_interval(figures: Mapping[str, Floats], shares: Floats) -> Interva
 
 
 def _parts_of(figures: Mapping[str, Floats], weights: Floats) -> Floats:
-    """Return the parts in the order of ``PARTS`` for each row of item weights; NaN where no item has a figure."""
+    """Return the parts, between 0 and 1, in the order of ``PARTS`` for each row of item weights; NaN without items."""
     both = ~np.isnan(figures["conv"]) & ~np.isnan(figures["static"])
     conv, static = (_means(np.where(both, figures[name], np.nan), weights) for name in ("conv", "static"))
     remaining = np.divide(conv, static, out=np.ones_like(conv), where=conv < static)
-    others = (figures["efficiency"] * PER_CENT, figures["empathy"], 1 - figures["failed"])
+    others = (figures["efficiency"], figures["empathy"], 1 - figures["failed"])
     return np.column_stack([conv * remaining, *(_means(values, weights) for values in others)])
 
 

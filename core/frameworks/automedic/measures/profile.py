@@ -112,8 +112,8 @@ _SHARE = Columns("share", None, None, n="counted")
 _BARE = Columns("value", None, None, n="items")
 _USED = [
     "model", "case_key", "dataset", "specialty", "question_type", "whole", "counted", "conv", "static",
-    "static_counted", "turns", "words", "rating", "role_breaking", "abrupt", "invalid", "end_reason", "to_staff",
-    "repeated", *(f"misused_{kind}" for kind in MISUSES),
+    "static_counted", "turns", "words", "rating", "not_judged", "role_breaking", "abrupt", "invalid", "end_reason",
+    "to_staff", "repeated", *(f"misused_{kind}" for kind in MISUSES),
 ]  # fmt: skip
 """The columns of the trials that figures need; grouping is faster with fewer columns."""
 _CORNERS = np.array([(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)])
@@ -181,7 +181,7 @@ def habits(trials: pd.DataFrame, *, by_dataset: bool = False) -> list[Row]:
     The estimate is the mean number of turns (answered queries) of an item. In ``more``: ``words_per_turn``, a mean over
     items; ``to_staff``, the share of all queries that went to the clinical staff; ``repeated``, the share that repeats
     a query of the same conversation; ``None`` without queries. ``misuses`` counts messages, ``endings`` conversations,
-    ``ratings`` each rating from 1 to 5.
+    ``ratings`` each rating from 1 to 5, ``not_judged`` conversations whose patient is a rule.
     """
     rows = []
     for label, members, items in care_groups(trials, by_dataset):
@@ -196,6 +196,7 @@ def habits(trials: pd.DataFrame, *, by_dataset: bool = False) -> list[Row]:
             "misuses": {kind: int(whole[f"misused_{kind}"].sum()) for kind in MISUSES},
             "endings": dict(Counter(whole["end_reason"].astype(str)).most_common()),
             "ratings": {rating: ratings[rating] for rating in range(1, BEST_RATING + 1)},
+            "not_judged": int(whole["not_judged"].sum()),
         }
         n = int(items["turns"].notna().sum())
         columns = Columns("turns", None, None, n="items")
@@ -203,7 +204,7 @@ def habits(trials: pd.DataFrame, *, by_dataset: bool = False) -> list[Row]:
     return rows
 
 
-UNREAD = "not read"
+UNREAD, NOT_JUDGED = "not read", "not judged"
 Counted = Literal["endings", "misuses", "ratings"]
 _COUNTED: dict[Counted, tuple[str, str, str]] = {
     "endings": ("ending", "conversations", "conversations"),
@@ -216,13 +217,16 @@ _COUNTED: dict[Counted, tuple[str, str, str]] = {
 def shares_of(rows: Iterable[Row], counted: Counted) -> Iterator[Row]:
     """Yield a row for each condition of ``habits`` and counted value, such as each ending: its share (0 to 1).
 
-    The last of the ratings is ``UNREAD``: conversations whose rating could not be read.
+    The last of the ratings is ``UNREAD``: conversations whose rating could not be read. Before it comes ``NOT_JUDGED``
+    if a rule plays the patient of a conversation.
     """
     name, total_column, unit = _COUNTED[counted]
     for row in rows:
         total = row.more[total_column]
         counts = dict(row.more[counted])
         if counted == "ratings":
+            if row.more["not_judged"]:
+                counts[NOT_JUDGED] = row.more["not_judged"]
             counts[UNREAD] = total - sum(counts.values())
         for value, count in counts.items():
             label = {**row.label, name: str(value)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
@@ -61,6 +61,8 @@ _MEASURES: dict[str, tuple[str, ...]] = {
     "accuracies": (*PAIRED, *UNPAIRED),
 }
 _WITH_PUBLISHED = ("parts", "profile", "summary")
+_WITH_EMPATHY = (*_WITH_PUBLISHED, "rating_shares", "ratings", "items", "normalised", "composite", "weights")
+"""The parts with ratings of empathy."""
 _WITH_FAILURES = (*_WITH_PUBLISHED, "kinds", "failures", "items", "normalised")
 """The parts that depend on which early ends are failures."""
 
@@ -111,6 +113,11 @@ def report(
         _note_what_counts(request, trials, question_type)
         if part in _WITH_FAILURES:
             _note_early_ends(request, trials, early_end)
+        ruled = trials.loc[trials["not_judged"], "model"].astype(str)
+        if part in _WITH_EMPATHY and len(ruled):
+            names = ", ".join(map(request.name, ruled.unique()))
+            text = f"Empathy is not judged in {len(ruled):,} conversations: a rule plays the patient ({names})."
+            request.note(text, "high", kind="not_judged")
         if early_end == "allowed":
             trials = without_clean_early_ends(trials)
         if part in ("composite", "weights"):
@@ -173,7 +180,7 @@ def _composite(
 ) -> Iterator[Row]:
     """Yield the weights of the parts, or the composite, which is unweighted unless a review is named."""
     if part == "composite" and review is None:
-        yield from composite_rows(trials, by_dataset=by_dataset)
+        yield from _with_reasons(request, composite_rows(trials, by_dataset=by_dataset))
         return
     fitted = request.read(fit_weights, review)
     negative = [PART_WORDS[name][0] for name, weight in fitted.parts.items() if weight.value < 0]
@@ -195,7 +202,17 @@ def _composite(
     if part == "weights":
         yield from weight_rows(fitted)
     elif fitted.determined:
-        yield from composite_rows(trials, fitted, by_dataset=by_dataset)
+        yield from _with_reasons(request, composite_rows(trials, fitted, by_dataset=by_dataset))
+
+
+def _with_reasons(request: MetricRequest, composites: Iterable[Row]) -> Iterator[Row]:
+    """Yield the composites; note how parts are scaled, and which part a condition without a composite lacks."""
+    request.note("Each part is scaled to 0 to 1 by its range: efficiency from 0 to 100, empathy from 0.2 to 1.")
+    for row in composites:
+        if row.more["missing"]:
+            name, data_set = request.name(row.label["model"]), row.label["dataset"]
+            request.note(f"No composite of {name} ({data_set}): there is no {row.more['missing']}.", "high")
+        yield row
 
 
 def _habit_rows(rows: list[Row], part: CarePart) -> Iterator[Row]:
@@ -363,7 +380,7 @@ SUMMARY = _section(
     ),
     help=f"{_FORMULA} {PUBLISHED_WORDS} Cases: with any trial. With both answers: the cases of the part accuracy. "
     "Excluded from all parts: trials with a provider’s failure or refusal, or an answer without a grade. Not rated, "
-    "and not in empathy: conversations whose rating could not be read.",
+    "and not in empathy: conversations whose rating could not be read, or whose patient is a rule.",
 )  # fmt: skip
 ACCURACIES = _section(
     "Accuracy after the conversation and on the whole question",
@@ -455,7 +472,7 @@ RATINGS = _section(
     axis="Share of conversations",
     folded=True,
     help="Ratings of the doctor’s empathy by the patient after the conversation, 1 (worst) to 5. If no rating could be "
-    "read in three replies, the conversation is not in the mean.",
+    "read in three replies, the conversation is not in the mean. A patient played by a rule does not rate.",
 )
 RATING_LIST = _section(
     "Single ratings",
@@ -526,8 +543,7 @@ COMPOSITE = _section(
     heads={"weights": "Weights"},
     words={EQUAL: "Equal weights"},
     help="The mean of the four parts, or with the weights of a review: the sum of weight × part, divided by the sum of "
-    "the weights’ sizes. The parts have different scales, so their mean depends on these. 95 % intervals resample "
-    "cases.",
+    "the weights’ sizes. Each part is scaled to 0 to 1 by its range. 95 % intervals resample cases.",
 )
 WEIGHTS = _section(
     "Weights of the parts in the choices of experts",

@@ -29,6 +29,9 @@ def test_a_remark_on_a_rating_names_the_rater_or_that_it_is_missing() -> None:
     rated = Assessed(name=EMPATHY, value=4, most=5, by="openai/p")
     assert SPEECH.remark(rated) == "Empathy 4 of 5, rated by openai/p as the patient"
     assert SPEECH.remark(rated.model_copy(update={"value": None})) == "Empathy not rated by openai/p as the patient"
+    ruled = SPEECH.remark(rated.model_copy(update={"by": "reference/profile"}))
+    assert "not judged" in ruled
+    assert "4" not in ruled
 
 
 def test_the_tags_are_those_of_the_doctors_prompt() -> None:

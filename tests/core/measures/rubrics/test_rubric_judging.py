@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ import pytest
 
 from core.asking.scene import Turn
 from core.errors import AnamnesisError, UsageError
+from core.events import Event
 from core.jobs.ask_job import AskOutcome, estimate_job, run_job
 from core.jobs.engine import Options
+from core.jobs.judges import facts_in
 from core.jobs.progress import Stop
+from core.jobs.raters import rating_pack, rating_request
 from core.jobs.rubrics import RubricJudging, default_judge
 from core.journal import DeletedLine
 from core.measures.base import MetricRequest, Row
@@ -23,13 +27,17 @@ from core.measures.rubrics.report import read_rubric_outcomes
 from core.measures.rubrics.rubric import Criterion, rubric_of
 from core.measures.rubrics.scores import OTHER_SPEAKER, VOIDED
 from core.measures.rubrics.stored import save_rubric
+from core.measures.urgency.asking import read_urgency
 from core.models.failures import RetryPolicy
 from core.models.registry import Registry, load_registry
 from core.models.settings import default_paths
+from core.reviews.items import BlindedItem
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.rubric_judgements import quotations_from_json, rubric_verdicts
+from core.store.review_kinds import FormQuestion, ReviewForm
 from core.store.selection import Selection
+from core.text.facts import AtomicFact
 from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
 from tests.support.fake_provider import running
 from tests.support.replies import Script, failing
@@ -328,6 +336,88 @@ def test_met_needs_words_of_the_doctor(subtests: pytest.Subtests) -> None:
             text = json.dumps({"judgements": [{"criterion": 1, "quotations": quotations, "verdict": answer}]})
             (judgement,) = judgements_in(text, (about,), DIALOGUE)
             assert (judgement.verdict, judgement.voided) == (answer, voided)
+
+
+def test_a_scripted_first_message_is_no_evidence() -> None:
+    """The greeting is message 0, the doctor's own question is 2; the opening of a case is the patient's message 0."""
+    asks, says = "The doctor asks what is wrong.", "The patient speaks of a knee."
+    greeting, own, opening = (
+        (Turn("doctor", "What is wrong?", scripted=True), Turn("patient", "My knee."), Turn("doctor", "Since when?")),
+        (Turn("doctor", "What is wrong?"), Turn("patient", "My knee."), Turn("doctor", "Since when?")),
+        (Turn("patient", "My knee hurts.", scripted=True), Turn("doctor", "Which knee hurts?")),
+    )
+    table: list[tuple[tuple[Turn, ...], str, str, list[Any], bool]] = [
+        (greeting, asks, "met", [(0, "What is wrong?")], True),
+        (greeting, asks, "met", [(0, "What is wrong?"), (2, "Since when?")], False),
+        (greeting, asks, "met", [(2, "Since when?")], False),
+        (greeting, asks, "not met", [(0, "What is wrong?")], False),
+        (greeting, says, "met", [(0, "What is wrong?")], True),
+        (greeting, says, "met", [(1, "My knee.")], False),
+        (own, asks, "met", [(0, "What is wrong?")], False),
+        (opening, says, "met", [(0, "My knee hurts.")], True),
+        (opening, asks, "met", [(1, "Which knee hurts?")], False),
+        # words that also stand in an unscripted message are taken from there
+        (
+            (Turn("doctor", "Tell me what is wrong.", scripted=True), Turn("doctor", "So tell me what is wrong.")),
+            asks,
+            "met",
+            [(0, "Tell me what is wrong.")],
+            False,
+        ),
+    ]
+    wrong = []
+    for dialogue, criterion, answer, quoted, voided in table:
+        about = Criterion.model_validate({"id": "c", "criterion": criterion, "points": 1})
+        quotations = [{"message": number, "words": words} for number, words in quoted]
+        text = json.dumps({"judgements": [{"criterion": 1, "quotations": quotations, "verdict": answer}]})
+        (judgement,) = judgements_in(text, (about,), dialogue)
+        if judgement.voided != voided:
+            wrong.append((dialogue, criterion, answer, quoted))
+    assert wrong == []
+
+
+def test_a_scripted_first_message_is_no_evidence_for_other_judges() -> None:
+    """Of urgency, of a fact that was withheld, of an invention and of a question of a form; P0 states the complaint."""
+    greeting = (
+        Turn("doctor", "Any symptoms today?", scripted=True),
+        Turn("patient", "None to speak of."),
+        Turn("doctor", "Any fever today?"),
+    )
+    opening = (Turn("patient", "My chest hurts badly.", scripted=True), Turn("doctor", "Since when?"))
+
+    def urgency(dialogue: tuple[Turn, ...], words: str) -> str:
+        return read_urgency(json.dumps({"quotation": words, "level": 1}), dialogue).quotation.state
+
+    assert urgency(greeting, "Any symptoms today?") == "unverified"
+    assert urgency(greeting, "Any fever today?") == "verified"
+    assert urgency(opening, "My chest hurts badly.") == "verified"
+
+    fact = AtomicFact(
+        id="f", key="pain", text="pain in the chest", lay="My chest hurts.", told=True, topic="associated symptoms"
+    )
+    marked = {"facts": [{"id": "f", "turn": 1, "words": "Any symptoms today?", "mark": "withheld"}], "invented": []}
+    with pytest.raises(ValueError, match="greeting"):
+        facts_in(json.dumps(marked), [fact], greeting)
+    asked = (replace(greeting[0], scripted=False), *greeting[1:])
+    assert facts_in(json.dumps(marked), [fact], asked).things[0].kind == "withheld"
+
+    invention = {"turn": 0, "words": "My chest hurts badly."}
+    told = {"facts": [], "invented": [invention]}
+    assert (facts_in(json.dumps(told), [], opening).things, facts_in(json.dumps(told), [], opening).dropped) == ((), 1)
+
+    events: list[Event] = [Utterance(turn=n, role=turn.role, text=turn.text) for n, turn in enumerate(greeting)]
+    values = {"id": "q", "title": "Q", "wording": "W", "options": {"1": "a", "2": "b"}}
+    question = FormQuestion.model_validate(values)
+    form = ReviewForm.model_validate({"name": "f", "title": "F", "subject": "conversation", "questions": [values]})
+    for words, scripted, value in (
+        ("Any symptoms today?", True, None),
+        ("Any symptoms today?", False, "1"),
+        ("Any fever today?", True, "1"),
+    ):
+        item = BlindedItem(None, events, scripted=(scripted, False))
+        request = rating_request(rating_pack(), form, [question], item)
+        answer = {"answers": [{"id": "q", "answer": "1", "message": 0, "words": words}]}
+        assert request.read(json.dumps(answer))[0].value == value, (words, scripted)
 
 
 def test_a_verdict_on_words_of_the_patient_is_unjudged_and_counted(store: Store) -> None:

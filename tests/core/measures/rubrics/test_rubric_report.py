@@ -221,6 +221,25 @@ def test_a_judge_is_described_by_quotations_consistency_and_agreement(store: Sto
     assert (agreement.estimate, agreement.more["n_items"]) == (pytest.approx(2 / 3), 3)
 
 
+def test_a_condition_without_a_shared_case_is_named_and_none_is_compared_with_itself(store: Store) -> None:
+    events = [
+        Utterance(turn=0, role="doctor", text="Hello?"),
+        Ended(reason="final_diagnosis", doctor_turns=1),
+        Finished(at=2.0),
+    ]
+    trial = a_trial(events, run_id="d", trial_id="d/9/1", case_key="ours/9")
+    write_journal(store.journals, "d", a_header("d", [a_case(9)], doctor="openai/d"), trial)
+    keep_lines(store, "more", [row_of("d/9/1", "ours/9", index, "m") for index in range(3)])
+    for against, others in (("openai/a", {"openai/b"}), ("openai/d", set())):
+        request = MetricRequest(store)
+        pairs = [(row.label["first"], row.label["second"]) for row in report_differences.rows(request, against=against)]
+        assert set(pairs) == {(against, other) for other in others}
+        named = [
+            note.text for note in request.notes if note.severity == "high" and "shares no judged case" in note.text
+        ]
+        assert len(named) == 2 - len(others)
+
+
 def test_a_conversation_that_failed_is_in_no_figure(store: Store, tmp_path: Path) -> None:
     events = [Utterance(turn=0, role="doctor", text="Hello?"), Failed(where="doctor", failure="server", message="down")]
     trial = a_trial(events, run_id="c", trial_id="c/1/1", case_key="ours/1")

@@ -67,6 +67,7 @@ def a_consultation(
     conv: Verdict | None = "correct",
     static: Verdict | None = "correct",
     rating: int | None = None,
+    rater: str = "openai/p",
     reason: EndReason = "end_tag",
     run_id: str = "run",
     trial: int = 0,
@@ -85,7 +86,7 @@ def a_consultation(
     after.append(Ended(reason=reason, doctor_turns=turns))
     if not broken:
         after.append(
-            Assessed(name=EMPATHY, most=5, by="openai/p", value=rating, words=f"I would give {rating}.", call_id="r")
+            Assessed(name=EMPATHY, most=5, by=rater, value=rating, words=f"I would give {rating}.", call_id="r")
         )
     for format_, verdict in (("multi_turn", conv), ("vignette", static)):
         after += [] if verdict is None else judged(format_, verdict, response, question_type)

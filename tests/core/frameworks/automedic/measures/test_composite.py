@@ -18,7 +18,7 @@ from core.frameworks.automedic.measures.composite import (
     fit_weights,
     preference_reviews,
 )
-from core.frameworks.automedic.measures.profile import PARTS, parts
+from core.frameworks.automedic.measures.profile import PARTS
 from core.frameworks.automedic.measures.report import report
 from core.measures.base import MetricRequest, Row
 from core.reviews.answering import record
@@ -39,20 +39,29 @@ def care(store: Store, part: str, **options: object) -> tuple[list[Row], MetricR
     return [row for row in report.rows(request, part=part, by="all", **options) if isinstance(row, Row)], request
 
 
-def test_the_unweighted_composite_is_the_mean_of_the_parts(store: Store) -> None:
+def test_the_composite_is_the_mean_of_the_parts_in_their_ranges(store: Store) -> None:
+    """Accuracy 0.375, efficiency (20 + 500/36 + 10)/6 of 100, empathy 0.6 from 0.2 to 1: one half, robustness 1/3."""
     trials = trials_of(store, automedic(), *SIX)
-    by_part = {row.label["measure"]: row.estimate for row in parts(trials)}
+    scaled = [0.375, (20 + 500 / 36 + 10) / 600, 0.5, 1 / 3]
     (row,), request = care(store, "composite")
-    assert row.estimate == pytest.approx(np.mean([by_part[part] for part in PARTS]))
+    assert row.estimate == pytest.approx(np.mean(scaled))
     assert (row.label["weights"], row.n) == ("equal", 6)
     assert row.low is not None
     assert row.low < (row.estimate or 0) < (row.high or 0)
     assert not [note for note in request.notes if note.kind == "weights"]
+    # weights of one unit of a part become those of its range: 1, 100, 0.8 and 1 units
     fitted = FittedWeights("R", {p: LogOdds(w, NOTHING) for p, w in zip(PARTS, (2, -1, 1, 0), strict=True)}, {}, 9, {})
     (weighted,) = composite_rows(trials, fitted)
-    expected = (2 * by_part["accuracy"] - by_part["efficiency"] + by_part["empathy"]) / 4  # type: ignore[operator]
-    assert weighted.estimate == pytest.approx(expected)
+    assert weighted.estimate == pytest.approx(float(np.array(scaled) @ [2, -100, 0.8, 0]) / 102.8)
     assert weighted.label["weights"] == "R"
+
+
+def test_without_a_judge_of_empathy_the_composite_is_withheld_with_its_reason(store: Store) -> None:
+    asked = ["<patient>One two?</patient>"] * 4 + ["</end>"]
+    trials_of(store, automedic(), a_consultation(1, asked, rating=5, rater="reference/profile"))
+    (row,), request = care(store, "composite")
+    assert (row.estimate, row.low, row.high, row["missing"]) == (None, None, None, "empathy")
+    assert [note for note in request.notes if note.severity == "high" and "No composite" in note.text]
 
 
 def drawn_items(n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:  # type: ignore[type-arg]
@@ -85,7 +94,7 @@ def test_intervals_of_the_composite_cover(shares: tuple[float, ...]) -> None:
     large = drawn_items(400_000, rng)
     conv, static = large["conv"].mean(), large["static"].mean()
     accuracy = conv * min(1, conv / static)
-    others = (100 * large["efficiency"].mean(), np.nanmean(large["empathy"]), 1 - large["failed"].mean())
+    others = (large["efficiency"].mean(), np.nanmean(large["empathy"]), 1 - large["failed"].mean())
     true = np.array([accuracy, *others])
     covered = 0
     for _ in range(500):

@@ -289,6 +289,23 @@ def test_habits_of_six_conversations(trials: pd.DataFrame) -> None:
     assert row["ratings"] == {1: 1, 2: 1, 3: 1, 4: 1, 5: 1}
 
 
+def test_a_rating_by_a_rule_is_not_judged_in_any_figure(store: Store) -> None:
+    """A stored 5 of the reference patient, of version 0.5, and a 3 of a model: 3/5 on one item."""
+    asked = ["<patient>One two?</patient>"] * 4 + ["</end>"]
+    ruled = a_consultation(1, asked, rating=5, rater="reference/profile")
+    trials = trials_of(store, automedic(), ruled, a_consultation(2, asked, rating=3))
+    measures, (summary,), rows = parts_of(trials), summaries(trials), habits(trials)
+    assert (measures["empathy"].estimate, measures["empathy"].n, summary["unrated"]) == (pytest.approx(0.6), 1, 1)
+    shares = {row.label["rating"]: row["count"] for row in shares_of(rows, "ratings")}
+    assert {rating: count for rating, count in shares.items() if count} == {"3": 1, "not judged": 1}
+    request = MetricRequest(store)
+    (listed,) = report.rows(request, part="ratings")
+    assert (listed["rating"], listed["rater"]) == (3, "openai/p")
+    assert [(note.kind, "1 conversation" in note.text) for note in request.notes if note.severity == "high"] == [
+        ("not_judged", True)
+    ]
+
+
 def test_habits_as_shares(trials: pd.DataFrame) -> None:
     """Six conversations with 17 queries; one rating is not readable."""
     rows = habits(trials)
