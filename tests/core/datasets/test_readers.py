@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from core.case import FINAL_QUESTION, SPECIALTIES
+from core.datasets.importing import preview_of
 from core.datasets.lint import lint
 from core.datasets.readers import FORMATS, read_cases
 from core.datasets.readers.item import known_specialty, split_item
@@ -181,7 +182,8 @@ def test_headqa_as_exams_and_as_a_table(tmp_path: Path) -> None:
     paired = [{**flat[0], "answers": {"aid": [1, 2], "atext": ["Heart", "Liver"]}}]
 
     assert [case.answer for case in reading.cases] == ["Cystitis", "A cyst", "Croup"]
-    assert reading.remarks == [(2, "the question comes with an image, which is not read")]
+    assert reading.remarks[0] == (2, "the question comes with an image, which is not read")
+    assert [("category" in remark, row) for row, remark in reading.remarks[1:]] == [(True, 0)]
     for path in (tmp_path / "flat.parquet", written(tmp_path, paired)):
         (case,) = read_cases(path, "d").cases
         assert (case.case_key, case.answer) == ("d/Booklet_1-1", "Liver")
@@ -242,9 +244,10 @@ def test_agentclinic_nejm_names_its_image() -> None:
 
     assert (reading.cases[0].answer, reading.cases[0].profile) == ("Cystitis", None)
     assert reading.cases[0].images[0].url.startswith("https://")
-    ((place, remark),) = reading.remarks
+    (place, remark), (_, unused) = reading.remarks
     assert place == 0
     assert "1 case has a picture that is only given by a URL" in remark
+    assert unused.endswith(": patient_info, physical_exams")
 
 
 def test_mediq_notes_which_of_two_answers_counts() -> None:
@@ -256,7 +259,8 @@ def test_mediq_notes_which_of_two_answers_counts() -> None:
     )
     assert (other_name.answer, other_name.synonyms) == ("Gout", ("Podagra",))
     assert (other_letter.answer, other_letter.synonyms) == ("Scabies", ())
-    assert [number for number, _ in reading.remarks] == [2, 3]
+    assert [number for number, _ in reading.remarks] == [2, 3, 0]
+    assert reading.remarks[-1][1].endswith(": facts")
 
 
 Change = Callable[[dict[str, Any]], Any]
@@ -493,6 +497,24 @@ def test_labelled_options_and_answers_of_published_layouts(tmp_path: Path) -> No
     for record in (nejm, {**mediq, "answer": "B. Croup", "answer_idx": "B"}):
         (case,) = read_cases(written(tmp_path, [record]), "d").cases
         assert (case.choices, case.answer, case.synonyms) == (("Cystitis", "Croup"), "Croup", ())
+
+
+def test_columns_that_are_not_used_are_named(tmp_path: Path) -> None:
+    own = {"question": ASK, "answer": "Gout"}
+    lettered = {"A": "Gout", "B": "Sprain"}
+    table: list[tuple[list[dict[str, Any]], str]] = [
+        ([own | {"keuzes": "Gout / Sprain"}], "keuzes"),
+        ([own, own | {"note": "x", "keuzes": ["Gout", "Sprain"]}], "note, keuzes"),
+        ([own | {"options": FOUR, "Text": None, "page": ""}], ""),
+        ([{"question": ASK, "options": lettered, "answer_idx": "A", "picture": "a.png", "specialty": ""}], "picture"),
+        ([own | {"options": lettered, "answer": "C", "source": "exam"}, own | {"options": lettered}], "source"),
+    ]
+    got = []
+    for records_, _ in table:
+        reading = read_cases(written(tmp_path, records_), "d")
+        remarks = preview_of(reading, "some.jsonl", "d").rows["Remarks"]
+        got.append("; ".join(remark.partition(": ")[2] for row, remark in remarks if row == 0))
+    assert got == [names for _, names in table]
 
 
 def test_positions_of_a_whole_file_count_alike(tmp_path: Path) -> None:
