@@ -247,7 +247,7 @@ def test_agentclinic_nejm_names_its_image() -> None:
     (place, remark), (_, unused) = reading.remarks
     assert place == 0
     assert "1 case has a picture that is only given by a URL" in remark
-    assert unused.endswith(": patient_info, physical_exams")
+    assert unused.endswith(": patient_info, physical_exams, type")
 
 
 def test_mediq_notes_which_of_two_answers_counts() -> None:
