@@ -181,7 +181,11 @@ def _unpack_zstandard(archive: zipfile.ZipFile, info: zipfile.ZipInfo, target: P
     del packed.CRC  # the checksum is that of the unpacked bytes
     target.parent.mkdir(parents=True, exist_ok=True)
     size = checksum = 0
-    with archive.open(packed) as source, pa.CompressedInputStream(source, "zstd") as stream, target.open("wb") as file:
+    with (
+        archive.open(packed) as source,
+        pa.CompressedInputStream(pa.PythonFile(source), "zstd") as stream,
+        target.open("wb") as file,
+    ):
         while size <= info.file_size and (block := stream.read(_BLOCK)):
             size += file.write(block)
             checksum = zlib.crc32(block, checksum)
@@ -221,7 +225,7 @@ def _unpack_tar(path: Path, folder: Path, include: Callable[[PurePosixPath], boo
 def _is_tar(path: Path) -> bool:
     """Return whether the first member of a (compressed) tar archive can be read."""
     try:
-        with tarfile.open(path, "r|*", tarinfo=PlainMember) as archive:
+        with tarfile.open(path, "r:*", tarinfo=PlainMember) as archive:
             return archive.next() is not None
     except _BROKEN:
         return False
