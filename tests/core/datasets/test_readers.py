@@ -465,7 +465,7 @@ def test_an_answer_means_the_same_option_in_every_format(tmp_path: Path) -> None
     labelled, numbered = ["A. Cystitis", "B. Croup", "C. Gout"], ["1. Cystitis", "2. Croup", "3. Gout"]
     table: list[tuple[list[str], list[Any], list[str]]] = [
         (labelled, ["B. Croup", "croup", "B", "(b)"], ["Croup"] * 4),
-        (numbered, ["2. Croup", "2) croup", "Croup", "B", 3], ["Croup"] * 4 + ["Gout"]),
+        (numbered, ["2. Croup", "2) croup", "Croup", "B", "(2)", 3], ["Croup"] * 5 + ["Gout"]),
         (["Cystitis", "Croup", "Gout"], ["B. Croup", "2. Croup"], ["Croup"] * 2),
         (["1", "2", "3"], [2, 0], ["3", "1"]),
         (["1", "2", "3"], ["2", "1"], ["2", "1"]),

@@ -59,6 +59,8 @@ _SEVERAL = ("choice_{}", "choice{}", "option_{}", "option{}", "op{}", "answer_{}
 FIRST = "first"
 """Key in --columns for the number of the first option (0 or 1), if answers are positions."""
 TAKES = frozenset({*NAMES, FIRST})
+_PLAIN_NUMBER = re.compile(r"^\(?(\d+)[).]?$")
+"""An answer that is a number: "2", "(2)", "2."."""
 AnswerFinder = Callable[[str, Mapping[str, str]], str]
 """Returns the option that an answer means, from letter → option."""
 _MAX_LISTED = 20
@@ -137,7 +139,7 @@ def _positions(column_of: Mapping[str, str], work: Work, usual: bool) -> tuple[b
             continue
         try:
             choices = options_in(record, _column_names(column_of["options"]))
-            answer = single(record, column_of["answer"])
+            answer = _PLAIN_NUMBER.sub(r"\1", single(record, column_of["answer"]))
         except (RowError, LeftOutError):
             continue  # the row is rejected with this reason later
         if not choices:
@@ -269,7 +271,7 @@ def right_option(answer: str, choices: Mapping[str, str], first: int, *, by_posi
     ``by_position``: a number is always a position. Raises ``RowError`` if the answer means no option, ``LeftOutError``
     if it means several.
     """
-    texts = list(choices.values())
+    texts, answer = list(choices.values()), _PLAIN_NUMBER.sub(r"\1", answer)
     if by_position and answer.isdecimal() and 0 <= int(answer) - first < len(texts):
         return texts[int(answer) - first]
     if option := option_of(answer, choices):
