@@ -21,8 +21,8 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 FROM_LOCK = $(PIP) --no-deps --require-hashes -r
 
 $(VENV)/.installed: requirements.lock requirements.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "Anamnesis needs Python 3.11 or newer: run make PYTHON=/path/to/python3.11 …" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11, 4))' || \
+		{ echo "Anamnesis needs Python 3.11.4 or newer: run make PYTHON=/path/to/python3.11 …" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(FROM_LOCK) requirements.lock
 	$(PIP) -r requirements.txt

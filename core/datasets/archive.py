@@ -14,12 +14,13 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import ModuleType
-from typing import Protocol
+from typing import TypeVar
 
 from core.errors import AnamnesisError, UsageError
 
@@ -28,20 +29,11 @@ _BLOCK = 1 << 20
 _SMALL = 100_000_000
 _BROKEN = (zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, RuntimeError, OSError)
 
-
 _ALONE: Mapping[bytes, ModuleType] = {b"\x1f\x8b": gzip, b"BZh": bz2, b"\xfd7zXZ\x00": lzma}
 """First bytes of a single compressed file → the module that unpacks it."""
-_TAR_BLOCK, _TAR_MAGIC = 512, 257
 _ZSTANDARD = 93
 """Number of the compression in a .zip file."""
-_LOCAL_HEADER = 30
-"""Bytes of the fixed part of the header in front of a member of a .zip file."""
-
-
-class ReadableFile(Protocol):
-    """A file-like object that can be read in blocks."""
-
-    def read(self, size: int, /) -> bytes: ...
+M = TypeVar("M", zipfile.ZipInfo, tarfile.TarInfo)
 
 
 @dataclass(frozen=True)
@@ -87,23 +79,19 @@ def safe_name(name: str, archive: str) -> PurePosixPath:
 
 
 def is_archive(path: Path) -> bool:
-    """Return whether a file is a .zip or a (compressed) .tar archive."""
-    return zipfile.is_zipfile(path) or _is_tar(path)
+    """Return whether a file is a .zip or .tar archive, or compressed, since a damaged archive may look like no .tar."""
+    return zipfile.is_zipfile(path) or _is_tar(path) or _compression_of(path) is not None
 
 
 def packed_alone(path: Path) -> ModuleType | None:
     """Return the module that unpacks a single compressed file (gzip, bzip2, xz); ``None`` for other files."""
+    return None if _is_tar(path) else _compression_of(path)
+
+
+def _compression_of(path: Path) -> ModuleType | None:
     with path.open("rb") as file:
         beginning = file.read(6)
-    module = next((module for sign, module in _ALONE.items() if beginning.startswith(sign)), None)
-    if module is None:
-        return None
-    try:
-        with module.open(path) as file:
-            first = file.read(_TAR_BLOCK)
-    except _BROKEN:
-        return module  # unpacking it will raise the error
-    return None if first[_TAR_MAGIC:].startswith(b"ustar") else module
+    return next((module for sign, module in _ALONE.items() if beginning.startswith(sign)), None)
 
 
 def unpack_alone(path: Path, module: ModuleType, target: Path, most: int) -> None:
@@ -131,122 +119,78 @@ def unpack_alone(path: Path, module: ModuleType, target: Path, most: int) -> Non
 
 
 def _unpack(path: Path, folder: Path, include: Callable[[PurePosixPath], bool], limits: ArchiveLimits) -> None:
-    if zipfile.is_zipfile(path):
-        unpack = _unpack_zip
-    elif _is_tar(path):
-        unpack = _unpack_tar
-    else:
+    if not is_archive(path):
         raise AnamnesisError(f"{path.name} is neither a folder nor a .zip or .tar archive.")
+    unpack = _unpack_zip if zipfile.is_zipfile(path) else _unpack_tar
     try:
-        unpack(path, _Folder(folder, path, include, limits))
+        unpack(path, folder, include, limits)
     except _BROKEN as error:
         raise AnamnesisError(
             f"{path.name} cannot be unpacked ({_reason(error)}): it may be damaged or not whole. Nothing was imported."
         ) from error
 
 
-class _Folder:
-    """The target folder, with the number of declared bytes and members so far."""
-
-    def __init__(
-        self, root: Path, archive: Path, include: Callable[[PurePosixPath], bool], limits: ArchiveLimits
-    ) -> None:
-        self._root, self._archive, self._include, self._limits = root, archive.name, include, limits
-        self._most_packed = max(_SMALL, limits.ratio * archive.stat().st_size)
-        self._bytes = self._members = 0
-
-    def admit(self, name: str, size: int, *, link: bool) -> PurePosixPath | None:
-        """Check a member by its header; return its path if it is to be unpacked."""
-        pure = safe_name(name, self._archive)
-        if link:
+def _admitted(
+    members: Iterable[tuple[M, str, int, bool]],
+    path: Path,
+    include: Callable[[PurePosixPath], bool],
+    limits: ArchiveLimits,
+) -> Iterator[M]:
+    """Check members by their headers, (member, name, bytes, whether it is a link), and yield those to unpack."""
+    declared, most_packed = 0, max(_SMALL, limits.ratio * path.stat().st_size)
+    for count, (member, name, size, is_link) in enumerate(members, start=1):
+        pure = safe_name(name, path.name)
+        if is_link:
             raise AnamnesisError(
-                f"{self._archive} holds a link ({name!r}): it is not safe to unpack; nothing was imported."
+                f"{path.name} holds a link ({name!r}): it is not safe to unpack; nothing was imported."
             )
-        self._bytes += size
-        self._members += 1
-        if self._bytes > self._limits.total_bytes or self._members > self._limits.members:
+        declared += size
+        if declared > limits.total_bytes or count > limits.members:
             raise AnamnesisError(
-                f"{self._archive} declares more than {self._limits.total_bytes / GIGABYTE:g} GB or "
-                f"{self._limits.members:,} files ({name!r} alone {size / GIGABYTE:.2f} GB): nothing was imported. "
-                f"{self._limits.way_out}"
+                f"{path.name} declares more than {limits.total_bytes / GIGABYTE:g} GB or {limits.members:,} files "
+                f"({name!r} alone {size / GIGABYTE:.2f} GB): nothing was imported. {limits.way_out}"
             )
-        if self._bytes > self._most_packed:
+        if declared > most_packed:
             raise AnamnesisError(
-                f"{self._archive} unpacks to more than {self._limits.ratio} times its size: nothing was imported. If "
-                "you trust it, unpack it yourself and import what is in it."
+                f"{path.name} unpacks to more than {limits.ratio} times its size: nothing was imported. If you trust "
+                "it, unpack it yourself and import what is in it."
             )
-        return pure if self._include(pure) else None
-
-    def read_to_end(self, source: ReadableFile | None) -> None:
-        """Read to the end of the archive, where the checksum of a compressed archive is compared."""
-        padding = 0
-        while source is not None and (block := source.read(_BLOCK)):
-            padding += len(block)
-            if padding > self._limits.total_bytes:
-                raise EOFError("endless padding")
-
-    def write(self, pure: PurePosixPath, source: ReadableFile, size: int) -> None:
-        target = self._root.joinpath(*pure.parts)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        remaining = size
-        with target.open("wb") as file:
-            while remaining:
-                block = source.read(min(_BLOCK, remaining))
-                if not block:
-                    raise EOFError(f"{pure} ends early")
-                remaining -= file.write(block)
+        if include(pure):
+            yield member
 
 
-def _unpack_zip(path: Path, folder: _Folder) -> None:
+def _unpack_zip(path: Path, folder: Path, include: Callable[[PurePosixPath], bool], limits: ArchiveLimits) -> None:
     with zipfile.ZipFile(path) as archive:
-        admitted = []
-        for info in archive.infolist():
-            link = stat.S_ISLNK(info.external_attr >> 16)
-            pure = folder.admit(info.orig_filename, info.file_size, link=link)
-            if pure is not None and not info.is_dir():
-                admitted.append((pure, info))
-        for pure, info in admitted:
-            with _member(archive, info) as source:
-                folder.write(pure, source, info.file_size)
-                source.read(1)  # the checksum is only compared at the end
+        members = (
+            (info, info.orig_filename, info.file_size, stat.S_ISLNK(info.external_attr >> 16))
+            for info in archive.infolist()
+        )
+        for info in list(_admitted(members, path, include, limits)):
+            if info.compress_type == _ZSTANDARD and not hasattr(zipfile, "ZIP_ZSTANDARD"):
+                _unpack_zstandard(archive, info, folder / info.filename)
+            else:
+                archive.extract(info, folder)
 
 
-@contextmanager
-def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[ReadableFile]:
-    if info.compress_type == _ZSTANDARD and not hasattr(zipfile, "ZIP_ZSTANDARD"):
-        yield _ZstandardMember(archive, info)
-        return
-    with archive.open(info) as source:
-        yield source
+def _unpack_zstandard(archive: zipfile.ZipFile, info: zipfile.ZipInfo, target: Path) -> None:
+    """Unpack a member that is compressed by Zstandard, which ``zipfile`` cannot read before Python 3.14."""
+    import pyarrow as pa  # slow to load
 
-
-class _ZstandardMember:
-    """A member that is compressed by Zstandard, which ``zipfile`` cannot read before Python 3.14."""
-
-    def __init__(self, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
-        import pyarrow as pa  # slow to load
-
-        file = archive.fp
-        if file is None or info.compress_size > _SMALL * 10:
-            raise zipfile.BadZipFile(f"{info.filename} is too large")
-        file.seek(info.header_offset)
-        header = file.read(_LOCAL_HEADER)
-        if len(header) < _LOCAL_HEADER or not header.startswith(b"PK\3\4"):
-            raise zipfile.BadZipFile(f"{info.filename} has no header")
-        file.seek(
-            sum(int.from_bytes(header[at : at + 2], "little") for at in (26, 28)), 1
-        )  # its name, and extra fields
-        self._stream = pa.CompressedInputStream(pa.BufferReader(file.read(info.compress_size)), "zstd")
-        self._info, self._read, self._checksum = info, 0, 0
-
-    def read(self, size: int, /) -> bytes:
-        block: bytes = self._stream.read(size)
-        self._read += len(block)
-        self._checksum = zlib.crc32(block, self._checksum)
-        wrong = self._read > self._info.file_size or (not block and self._checksum != self._info.CRC)
-        if wrong:
-            raise zipfile.BadZipFile(f"{self._info.filename} has another size or checksum")
-        return block
+    packed = copy(info)
+    packed.compress_type, packed.file_size = zipfile.ZIP_STORED, info.compress_size
+    del packed.CRC  # the checksum is that of the unpacked bytes
+    target.parent.mkdir(parents=True, exist_ok=True)
+    size = checksum = 0
+    with (
+        archive.open(packed) as source,
+        pa.CompressedInputStream(pa.PythonFile(source), "zstd") as stream,
+        target.open("wb") as file,
+    ):
+        while size <= info.file_size and (block := stream.read(_BLOCK)):
+            size += file.write(block)
+            checksum = zlib.crc32(block, checksum)
+    if (size, checksum) != (info.file_size, info.CRC):
+        raise zipfile.BadZipFile(f"{info.filename} has another size or checksum")
 
 
 class PlainMember(tarfile.TarInfo):
@@ -265,27 +209,26 @@ class PlainMember(tarfile.TarInfo):
             raise tarfile.ReadError("the extended header of a member is too long")
 
 
-def _unpack_tar(path: Path, folder: _Folder) -> None:
+def _unpack_tar(path: Path, folder: Path, include: Callable[[PurePosixPath], bool], limits: ArchiveLimits) -> None:
     with tarfile.open(path, "r:*", tarinfo=PlainMember) as archive:
-        for member in archive:
-            link = member.issym() or member.islnk()
-            pure = folder.admit(member.name, member.size, link=link)
-            source = archive.extractfile(member) if pure is not None and member.isfile() else None
-            if pure is not None and source is not None:
-                folder.write(pure, source, member.size)
-        folder.read_to_end(archive.fileobj)
+        members = ((member, member.name, member.size, member.issym() or member.islnk()) for member in archive)
+        for member in _admitted(members, path, include, limits):
+            if member.isfile():
+                archive.extract(member, folder, set_attrs=False, filter="data")
+        # at the end of a compressed archive its checksum is compared
+        padding = 0
+        while archive.fileobj is not None and (block := archive.fileobj.read(_BLOCK)):
+            if (padding := padding + len(block)) > limits.total_bytes:
+                raise EOFError("endless padding")
 
 
 def _is_tar(path: Path) -> bool:
-    """Return whether a file begins like a (compressed) tar archive, even if it is damaged."""
+    """Return whether the first member of a (compressed) tar archive can be read."""
     try:
-        with tarfile.open(path, "r|*", tarinfo=PlainMember) as archive:
+        with tarfile.open(path, "r:*", tarinfo=PlainMember) as archive:
             return archive.next() is not None
-    except (tarfile.TarError, OSError, EOFError, lzma.LZMAError, zlib.error):
-        # a compressed file that cannot be read: treated as a damaged archive
-        with path.open("rb") as file:
-            beginning = file.read(6)
-        return beginning.startswith(tuple(_ALONE))
+    except _BROKEN:
+        return False
 
 
 def _reason(error: Exception) -> str:

@@ -13,7 +13,7 @@ from core.case import FINAL_QUESTION, Case
 from core.datasets.readers.format import RowError
 from core.datasets.readers.formats.plain import right_option
 from core.datasets.readers.item import item_fields, split_item
-from core.datasets.readers.values import checked_options, with_letters
+from core.datasets.readers.values import checked_options, with_letters, without_labels
 from core.errors import UsageError
 
 DATASET = "pasted"
@@ -57,10 +57,9 @@ def read_pasted(text: str) -> Pasted:
 
 
 def choices_in(text: str) -> tuple[str, ...]:
-    """Return choices, one a line; their letters are removed if all lines have one."""
+    """Return choices, one a line, without their labels (see ``without_labels``)."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    labels = [_LABELLED.fullmatch(line) for line in lines]
-    return tuple(label[2].strip() for label in labels if label) if all(labels) else tuple(lines)
+    return tuple(without_labels({str(number): line for number, line in enumerate(lines, start=1)}).values())
 
 
 def case_of(pasted: Pasted, specialty: str = "Other", title: str = "") -> Case:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -150,10 +151,15 @@ def read_as(chosen: Format, rows: FileRows, dataset: str, columns: Mapping[str, 
     work = Work(rows, columns, reading)
     convert = chosen.start(work)
     seen: dict[str, int] = {}
+    filled: dict[str, None] = {}
+    used: set[str] = set()
     for count, (number, record) in enumerate(rows, start=1):
         work.at = number
         try:
-            case = _case(record, convert, dataset, count)
+            if isinstance(record, DamagedRow):
+                raise RowError(record.reason)
+            filled |= {name: None for name, value in record.items() if value not in (None, "")}
+            case = _case(_Observed(record, used), convert, dataset, count)
             if not case.choices and _MARK.fullmatch(case.answer):
                 raise RowError(
                     f"the answer {clipped(case.answer)!r} is the mark of an option, and no column of options is known: "
@@ -170,13 +176,33 @@ def read_as(chosen: Format, rows: FileRows, dataset: str, columns: Mapping[str, 
             seen[case.case_key] = number
             reading.cases.append(case)
     reading.sheet = rows.sheet
+    if unused := [name or "(no name)" for name in filled if name not in used]:
+        work.remark(
+            f"{'columns' if rows.has_header else 'fields'} that are not used: {_listed(unused)}", whole_file=True
+        )
     remark_on_addresses(reading)
     return reading
 
 
-def _case(record: Record | DamagedRow, convert: Callable[[Record], CaseFields], dataset: str, count: int) -> Case:
-    if isinstance(record, DamagedRow):
-        raise RowError(record.reason)
+class _Observed(Mapping[str, Any]):
+    """A record that adds the names of the fields which are read to ``used``."""
+
+    def __init__(self, record: Record, used: set[str]) -> None:
+        self._record, self._used = record, used
+
+    def __getitem__(self, name: str) -> Any:
+        value = self._record[name]
+        self._used.add(name)
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._record)
+
+    def __len__(self) -> int:
+        return len(self._record)
+
+
+def _case(record: Record, convert: Callable[[Record], CaseFields], dataset: str, count: int) -> Case:
     fields = convert(record)
     # a record without id gets its number among the records, which is the same in every kind of file
     name = fields.pop("id") or str(count)

@@ -11,16 +11,17 @@ import datetime
 import io
 import json
 import math
+import re
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from copy import copy
 from dataclasses import dataclass
 from itertools import count, islice
 from pathlib import Path
-from typing import IO, Any, AnyStr, Literal, cast
+from typing import IO, Any, AnyStr, Literal
 from xml.etree.ElementTree import ParseError
 
 import orjson
@@ -46,9 +47,14 @@ LIMITS = (
     f"characters in a cell, {MAX_LINE_BYTES // 1_000_000} MB in a line, {MAX_DEPTH} levels of JSON, and "
     f"{MAX_IN_MEMORY_BYTES // 1_000_000} MB of a workbook or of JSON that is no JSON Lines"
 )
+_FIRST = 20
+"""Rows that show the fields of a file."""
 _PROGRESS_EVERY = 500
 """Rows between two reports of progress."""
-_HEADER_LIMIT = 1_000_000
+_MAX_SHEET_ROWS = 1_048_576
+"""Rows of a sheet in Excel; before a row with a larger number openpyxl would yield as many blank rows."""
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")
+"""Bytes that are not UTF-8, as Python's error handler ``surrogateescape`` reads them."""
 _MOST_WORDS = 300
 _SEPARATORS = ",;\t"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -124,10 +130,8 @@ class FileRows:
 
     def _rows(self) -> Iterator[tuple[int, Record | DamagedRow]]:
         match self.kind:
-            case "csv":
-                return self._csv_rows()
-            case "sheet":
-                return self._sheet_rows()
+            case "csv" | "sheet":
+                return self._table_rows()
             case "jsonl":
                 return self._jsonl_rows()
             case "parquet":
@@ -135,28 +139,69 @@ class FileRows:
             case _:
                 return ((number, _record(value)) for number, value in enumerate(self.root, start=1))
 
-    def _csv_rows(self) -> Iterator[tuple[int, Record | DamagedRow]]:
-        path, size = self.path, self.path.stat().st_size
-        with _csv_reader(path) as (reader, at):
-            self._share = lambda: at() / size
-            header = _csv_header(reader, path)
-            line = reader.line_num + 1
-            try:
+    def _table_rows(self) -> Iterator[tuple[int, Record | DamagedRow]]:
+        cells = self._cells()
+        _, header = next(cells)
+        for number, values in cells:
+            # spreadsheets write empty fields at the end of rows; MedBullets' files have them
+            while len(values) > len(header) and not values[-1].strip():
+                values.pop()
+            if len(values) == len(header):
+                yield number, dict(zip(header, values, strict=True))
+            else:
+                yield number, DamagedRow(f"{len(values)} fields instead of {len(header)}")
+
+    def _cells(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield (position, cells) of the rows that are not blank, first the names of the columns."""
+        rows = self._csv_cells() if self.kind == "csv" else self._sheet_cells()
+        number, values = next(rows, (1, []))
+        where = f"{self.path.name}, {f'sheet {clipped(self.sheet)}, ' if self.sheet else ''}{self.unit} {number}"
+        header = [name.strip() for name in values]
+        if len(header) > MAX_COLUMNS:
+            raise AnamnesisError(f"{self.path.name} has more columns than are read: {LIMITS}.")
+        if twice := next((name for name, times in Counter(header).items() if name and times > 1), ""):
+            raise AnamnesisError(f"{where}: the column {clipped(twice)} occurs twice.")
+        yield number, header
+        yield from rows
+
+    def _csv_cells(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield (line on which a record begins, cells) of a UTF-8 file; the header shows the separator."""
+        path, size, line = self.path, self.path.stat().st_size, 1
+        csv.field_size_limit(MAX_CHARACTERS)  # a longer field mostly has a quote that is not closed
+        try:
+            with (
+                path.open("rb") as file,
+                io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="") as text,
+            ):
+                self._share = lambda: file.tell() / size
+                header = next((line for line in _lines(text, path) if line.strip()), "")
+                text.seek(0)
+                separator = "," if "," in header else max(_SEPARATORS, key=header.count)
+                reader = csv.reader(_lines(text, path), strict=True, delimiter=separator)
                 for values in reader:
                     start, line = line, reader.line_num + 1
                     if any(value.strip() for value in values):
-                        yield start, _csv_record(values, header)
-            except csv.Error as error:
-                raise AnamnesisError(
-                    f"{path.name}, line {line}: the row that begins here cannot be read ({error}); nothing was "
-                    "imported."
-                ) from error
+                        yield start, values
+        except csv.Error as error:
+            raise AnamnesisError(
+                f"{path.name}, line {line}: the row that begins here cannot be read ({error}); nothing was imported."
+            ) from error
 
-    def _sheet_rows(self) -> Iterator[tuple[int, Record | DamagedRow]]:
-        rows = _sheet_values(self.path)
-        _, (self.sheet, *header) = next(rows)
-        for number, values in rows:
-            yield number, _csv_record(values, header)
+    def _sheet_cells(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield (row, cells as text) of the only sheet with contents."""
+        with opened_workbook(self.path, self.path.name) as book:
+            filled = [sheet for sheet in book.worksheets if next(_filled_rows(sheet), None)]
+            if len(filled) != 1:
+                names = ", ".join(clipped(sheet.title) for sheet in filled)
+                raise AnamnesisError(
+                    f"{self.path.name} has {len(filled)} sheets with contents ({names}): keep the one with the cases."
+                    if filled
+                    else f"{self.path.name} has no sheet with contents."
+                )
+            self.sheet, width = str(filled[0].title), 0
+            for number, values in _filled_rows(filled[0]):
+                width = width or max(column for column, value in enumerate(values, start=1) if value.strip())
+                yield number, [*values[:width], *([""] * (width - len(values))), *filter(None, values[width:])]
 
     def _jsonl_rows(self) -> Iterator[tuple[int, Record | DamagedRow]]:
         size = self.path.stat().st_size
@@ -187,26 +232,23 @@ class FileRows:
                 "nothing was imported."
             ) from error
 
-    def first(self, count: int = 20) -> list[Record]:
+    def first(self, count: int = _FIRST) -> list[Record]:
         return [record for _, record in islice(self, count) if not isinstance(record, DamagedRow)]
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the fields: the header's, or those of the first records."""
         if self._columns is None:
-            if self.kind == "csv":
-                with _csv_reader(self.path) as (reader, _):
-                    self._columns = tuple(_csv_header(reader, self.path))
-            elif self.kind == "sheet":
-                self._columns = tuple(next(_sheet_values(self.path))[1][1:])
+            if self.kind in ("csv", "sheet"):
+                (_, names), *_ = islice(self._cells(), _FIRST)  # a damaged beginning raises its own error
             elif self.kind == "parquet":
-                names = tuple(_opened_parquet(self.path).schema_arrow.names)
+                names = _opened_parquet(self.path).schema_arrow.names
                 twice = next((name for name in names if names.count(name) > 1), None)
                 if twice is not None:
                     raise AnamnesisError(f"{self.path.name}: the column {clipped(twice)} occurs twice.")
-                self._columns = tuple(names)
             else:
-                self._columns = tuple(dict.fromkeys(str(name) for record in self.first() for name in record))
+                names = list(dict.fromkeys(str(name) for record in self.first() for name in record))
+            self._columns = tuple(names)
         return self._columns
 
     @property
@@ -252,8 +294,9 @@ def _kind(path: Path) -> FileKind:
 
 def _one_object_a_line(file: io.BufferedReader) -> bool:
     """Return whether the first line is a complete JSON object and another line follows."""
-    lines = (line.removeprefix(b"\xef\xbb\xbf").strip() for line in file)
-    first, second = (next((line for line in lines if line), b"") for _ in range(2))
+    read = iter(lambda: file.readline(MAX_LINE_BYTES), b"")
+    lines = filter(None, (line.removeprefix(b"\xef\xbb\xbf").strip() for line in read))
+    first, second = next(lines, b""), next(lines, b"")
     try:
         return bool(second) and isinstance(orjson.loads(first), dict)
     except orjson.JSONDecodeError:
@@ -268,13 +311,10 @@ def _record(value: Any) -> Record | DamagedRow:
 
 def _within_limits(record: Record) -> Record | DamagedRow:
     for name, value in record.items():
-        if (isinstance(value, str) and len(value) > MAX_CHARACTERS) or isinstance(value, list | dict | tuple):
-            excess = _excess(value)
-            if excess:
-                return DamagedRow(f"{clipped(str(name))} has {excess}")
-    if any(isinstance(value, float) and math.isnan(value) for value in record.values()):  # in Parquet
-        return {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in record.items()}
-    return record
+        if excess := _excess(value):
+            return DamagedRow(f"{clipped(str(name))} has {excess}")
+    # NaN is an empty cell in Parquet
+    return {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in record.items()}
 
 
 def _excess(value: Any, depth: int = 1) -> str:
@@ -290,74 +330,15 @@ def _excess(value: Any, depth: int = 1) -> str:
 
 
 def _lines(file: IO[AnyStr], path: Path) -> Iterator[AnyStr]:
-    """Yield a file's lines; raises ``AnamnesisError`` for a line that is too long, before it is in memory."""
+    """Yield a file's lines; raises ``AnamnesisError`` for one that is not UTF-8, or too long to be in memory."""
     for number in count(1):
         if not (line := file.readline(MAX_LINE_BYTES)):
             return
         if len(line) >= MAX_LINE_BYTES:
             raise AnamnesisError(f"{path.name}, line {number}: the line is longer than is read ({LIMITS}).")
+        if isinstance(line, str) and _NOT_UTF8.search(line):
+            raise AnamnesisError(f"{path.name}, line {number}: the file is not UTF-8 text; save it as UTF-8 first.")
         yield line
-
-
-# CSV
-
-
-@contextmanager
-def _csv_reader(path: Path) -> Iterator[tuple[csv._reader, Callable[[], int]]]:  # type: ignore[name-defined]
-    """Yield a reader of a UTF-8 file, with the separator of its header, and a function for the number of bytes read.
-
-    Raises ``AnamnesisError`` with the number of a line that is not UTF-8.
-    """
-    csv.field_size_limit(MAX_CHARACTERS)  # a longer field mostly has a quote that is not closed
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as text:
-            header = next((line for line in iter(lambda: text.readline(_HEADER_LIMIT), "") if line.strip()), "")
-            if header.count(",") >= MAX_COLUMNS:
-                raise AnamnesisError(f"{path.name} has more columns than are read: {LIMITS}.")
-            text.seek(0)
-            separator = "," if "," in header else max(_SEPARATORS, key=header.count)
-            lines = _lines(text, path)
-            yield csv.reader(lines, strict=True, delimiter=separator), cast(io.BufferedReader, text.buffer).tell
-    except UnicodeDecodeError:
-        decoded(path)  # raises with the line number
-        raise
-
-
-def decoded(path: Path) -> str:
-    """Return the text of a UTF-8 file; raises ``AnamnesisError`` with the line of an error."""
-    try:
-        return path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        raise AnamnesisError(
-            f"{path.name}, line {line}: the file is not UTF-8 text; save it as UTF-8 first."
-        ) from error
-
-
-def _csv_header(reader: csv._reader, path: Path) -> list[str]:  # type: ignore[name-defined]
-    """Return the names of the columns: the first line that is not blank."""
-    try:
-        header: list[str] = next((values for values in reader if any(value.strip() for value in values)), [])
-    except csv.Error as error:
-        raise AnamnesisError(f"{path.name}, line 1: the header cannot be read ({error}).") from error
-    return _header(header, f"{path.name}, line {reader.line_num}")
-
-
-def _header(values: Sequence[str], where: str) -> list[str]:
-    header = [name.strip() for name in values]
-    twice = next((name for name, count in Counter(header).items() if name and count > 1), None)
-    if twice is not None:
-        raise AnamnesisError(f"{where}: the column {clipped(twice)} occurs twice.")
-    return header
-
-
-def _csv_record(values: list[str], header: list[str]) -> Record | DamagedRow:
-    # spreadsheets write empty fields at the end of rows; MedBullets' files have them
-    while len(values) > len(header) and not values[-1].strip():
-        values.pop()
-    if len(values) != len(header):
-        return DamagedRow(f"{len(values)} fields instead of {len(header)}")
-    return dict(zip(header, values, strict=True))
 
 
 # Spreadsheets
@@ -368,80 +349,45 @@ def is_spreadsheet(path: Path) -> bool:
     try:
         with zipfile.ZipFile(path) as packed:
             return "xl/workbook.xml" in packed.namelist()
-    except (
-        zipfile.BadZipFile,
-        NotImplementedError,
-        ValueError,
-        EOFError,
-    ):  # no archive, or damaged: unpacking it raises the error
+    # no archive, or damaged: unpacking it raises the error
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError):
         return False
 
 
-def _sheet_values(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield (row, cells as text) of the only sheet with contents, without blank rows; first its title and header.
+@contextmanager
+def opened_workbook(file: Path | IO[bytes], name: str) -> Iterator[Any]:
+    """Yield a workbook, whose formulas have the values of when it was last saved.
 
-    A formula has its value when the workbook was last saved. Raises ``AnamnesisError`` if no sheet or several sheets
-    have contents, or if the workbook is damaged or too large.
+    Raises ``AnamnesisError`` if it is damaged, or too large to be unpacked; ``name`` is the workbook in the message.
     """
     import openpyxl  # type: ignore[import-untyped]  # slow to load
 
     try:
-        check_workbook_size(path, path.name)
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-        try:
-            filled = [sheet for sheet in book.worksheets if any(True for _ in _filled(sheet))]
-            if len(filled) != 1:
-                names = ", ".join(clipped(sheet.title) for sheet in filled)
-                raise AnamnesisError(
-                    f"{path.name} has {len(filled)} sheets with contents ({names}): keep the one with the cases."
-                    if filled
-                    else f"{path.name} has no sheet with contents."
-                )
-            rows = _filled(filled[0])
-            number, values = next(rows)
-            width = max(column for column, value in enumerate(values, start=1) if value)
-            if width > MAX_COLUMNS:
-                raise AnamnesisError(f"{path.name} has more columns than are read: {LIMITS}.")
-            header = _header(values[:width], f"{path.name}, sheet {clipped(filled[0].title)}, row {number}")
-            yield number, [str(filled[0].title), *header]
-            for number, values in rows:
-                yield number, values[:width] + [value for value in values[width:] if value]
-        finally:
-            book.close()
-    except BROKEN_BOOK as error:
+        with zipfile.ZipFile(file) as packed:
+            sizes = {part.filename: part.file_size for part in packed.infolist()}
+        texts = sum(size for part, size in sizes.items() if part.endswith("sharedStrings.xml"))
+        if sum(sizes.values()) > MAX_IN_MEMORY_BYTES or texts > _MOST_WORDS_OF_A_BOOK:
+            raise AnamnesisError(f"{name} unpacks to more than is read of a workbook: save it as CSV.")
+        with closing(openpyxl.load_workbook(file, read_only=True, data_only=True)) as book:
+            yield book
+    except _BROKEN_BOOK as error:
         raise AnamnesisError(
-            f"{path.name} cannot be read as a spreadsheet ({_in_one_line(error)}): it may be damaged. Save it again, "
-            "or as CSV."
+            f"{name} cannot be read as a spreadsheet ({_in_one_line(error)}): it is not an Excel file, or is damaged. "
+            "Save it again, or as CSV."
         ) from error
 
 
-def check_workbook_size(book: Path | IO[bytes], name: str) -> None:
-    """Raise ``AnamnesisError`` if a workbook is too large, before it is unpacked."""
-    with zipfile.ZipFile(book) as packed:
-        parts = packed.infolist()
-    texts = sum(part.file_size for part in parts if part.filename.endswith("sharedStrings.xml"))
-    if sum(part.file_size for part in parts) > MAX_IN_MEMORY_BYTES or texts > _MOST_WORDS_OF_A_BOOK:
-        raise AnamnesisError(f"{name} unpacks to more than is read of a workbook: save it as CSV.")
-
-
-BROKEN_BOOK = (
-    *(
-        zipfile.BadZipFile,
-        zlib.error,
-        ParseError,
-        EOFError,
-        OSError,
-        LookupError,
-        ValueError,
-        TypeError,
-        AttributeError,
-    ),
-    *(NotImplementedError, RuntimeError),  # unknown compression, or a password
+_BROKEN_BOOK = (
+    *(zipfile.BadZipFile, zlib.error, ParseError, EOFError, OSError, LookupError, ValueError, TypeError),
+    *(AttributeError, NotImplementedError, RuntimeError),  # the last two: unknown compression, or a password
 )
 
 
-def _filled(sheet: Any) -> Iterator[tuple[int, list[str]]]:
-    for number, row in enumerate(sheet.iter_rows(values_only=True), start=1):
+def _filled_rows(sheet: Any) -> Iterator[tuple[int, list[str]]]:
+    sheet.reset_dimensions()  # the stated size of a sheet may be too small, and cells outside would be lost
+    for number, row in enumerate(sheet.iter_rows(values_only=True, max_row=_MAX_SHEET_ROWS + 1), start=1):
+        if number > _MAX_SHEET_ROWS:
+            raise ValueError(f"it has a row after row {_MAX_SHEET_ROWS:,}")
         values = [_in_text(value) for value in row]
         if any(value.strip() for value in values):
             yield number, values

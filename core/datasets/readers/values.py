@@ -124,16 +124,33 @@ def checked_options(pairs: Sequence[tuple[str, Any]]) -> dict[str, str]:
     return choices
 
 
-_LABEL = re.compile(r"\(?(?P<label>[A-Za-z])(?:[.):]\s*|\s+[-–]\s+)(?P<text>\S.*)", re.DOTALL)
-"""An option or answer with its letter: "A. Cystitis", "(a) Cystitis", "A - Cystitis"."""
+_NUMBER = r"\d{1,2}(?=[)\]]|\.\D|(?::\s*|\s+[-–]\s+)[^\s\d])"
+"""The number of "1. Cystitis" and "1 - Cystitis"; not of "1.5 mg", "1:2" and "1 - 2 weeks"."""
+_LABEL = re.compile(rf"[(\[]?(?P<label>[A-Za-z]|{_NUMBER})(?:[.):\]]{{1,2}}\s*|\s+[-–]\s+)(?P<text>\S.*)", re.DOTALL)
+"""An option or answer with its label: "A. Cystitis", "(a) Cystitis", "A - Cystitis", "1) Cystitis"."""
 
 
 def without_labels(choices: Mapping[str, str]) -> dict[str, str]:
-    """Return letter → option without the letters in the texts, if each option begins with its own."""
-    labels = {letter: _LABEL.fullmatch(option) for letter, option in choices.items()}
-    if all(label and label["label"].upper() == letter for letter, label in labels.items()):
-        return {letter: label["text"].strip() for letter, label in labels.items() if label}
-    return dict(choices)
+    """Return letter → option without the labels in the texts.
+
+    Nothing is removed unless all options have labels, which are their letters, or A, B, …, or 1, 2, … in this order.
+    """
+    labels = [_LABEL.fullmatch(option) for option in choices.values()]
+    marks = [label["label"].upper() for label in labels if label]
+    if marks not in (list(choices), list(_LETTERS[: len(choices)]), [str(n + 1) for n in range(len(choices))]):
+        return dict(choices)
+    return {letter: label["text"].strip() for letter, label in zip(choices, labels, strict=True) if label}
+
+
+def option_of(answer: str, choices: Mapping[str, str]) -> str | None:
+    """Return the option with the text of an answer, which may have its label ("B. Gout", "2. Gout")."""
+    equal = next((option for option in choices.values() if same(option, answer)), None)
+    label = _LABEL.fullmatch(answer)
+    if equal is not None or label is None:
+        return equal
+    mark, words = label["label"].upper(), label["text"]
+    numbered = enumerate(choices.items(), start=1)
+    return next((o for n, (key, o) in numbered if mark in (key, _LETTERS[n - 1], str(n)) and same(o, words)), None)
 
 
 _MARKS, _WORDS = ("key", "letter", "label", "id"), ("value", "content", "text", "option")

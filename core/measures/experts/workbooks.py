@@ -26,7 +26,7 @@ import orjson
 
 from core import access
 from core.datasets.published import RELEASE_DATASETS
-from core.datasets.readers.files import BROKEN_BOOK, check_workbook_size
+from core.datasets.readers.files import opened_workbook
 from core.errors import AnamnesisError, UsageError
 from core.frameworks.base import Arm, released
 from core.measures.base import Row as Figure
@@ -77,22 +77,14 @@ def read_rows(content: bytes, annotator: str) -> list[WorkbookRow]:
 
     Raises ``AnamnesisError`` with sheet and row if a row cannot be read.
     """
-    import openpyxl  # type: ignore[import-untyped]  # slow to load
-
-    try:
-        check_workbook_size(io.BytesIO(content), f"The workbook of annotator {annotator}")
-        book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
+    name = f"The workbook of annotator {annotator}"
+    with opened_workbook(io.BytesIO(content), name) as book:
         # rows that a reader of the workbook cannot see must not count
         if hidden := [sheet.title for sheet in book if sheet.sheet_state != "visible"]:
             raise AnamnesisError(
-                f"The workbook of annotator {annotator} has a hidden sheet ({hidden[0][:40]}): show it or delete it, "
-                "then import the workbook again."
+                f"{name} has a hidden sheet ({hidden[0][:40]}): show it or delete it, then import the workbook again."
             )
         return [row for sheet in book for row in _of_sheet(sheet.title, sheet.values, annotator)]
-    except BROKEN_BOOK as error:
-        raise AnamnesisError(
-            f"The workbook of annotator {annotator} is not an Excel file, or is damaged: import the release again."
-        ) from error
 
 
 def _of_sheet(title: str, rows: Iterator[SheetRow], annotator: str) -> Iterator[WorkbookRow]:
@@ -332,10 +324,13 @@ def import_csv(store: Store, content: bytes) -> ImportedAnnotations:
     access.require("run")
     try:
         reader = csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline=""))
-        rows = list(enumerate(reader, start=2))
+        heads, rows = set(reader.fieldnames or ()), list[tuple[int, dict[str, str | None]]]()
+        line = reader.line_num + 1
+        for row in reader:
+            rows.append((line, row))  # the line on which it begins: comments may have line breaks
+            line = reader.line_num + 1
     except (UnicodeDecodeError, csv.Error) as error:
         raise AnamnesisError(f"The file is not CSV in UTF-8 ({error}): save it as CSV UTF-8.") from error
-    heads = set(reader.fieldnames or ())
     if not {"annotator", "question", "value"} <= heads or not ("item" in heads or {"model", "case"} <= heads):
         raise AnamnesisError(
             "The CSV lacks columns: it needs item (or model and case), annotator, question and value; comment is "

@@ -124,6 +124,15 @@ def test_devices_and_pipes_are_left_out(tmp_path: Path) -> None:
         assert contents_of(folder) == {"top/a": b"xx"}
 
 
+def test_odd_members_of_a_tar_are_unpacked(tmp_path: Path) -> None:
+    """Fields of the header that a file system cannot have: the bytes are read all the same."""
+    odd = [
+        member("top/a", 2, mtime=1 << 62), member("top/b", 2, mode=0), member("top/c", 2, uid=1 << 40, uname="x" * 31),
+    ]  # fmt: skip
+    with opened(tar_of(tmp_path / "r.tar", *odd), everything) as folder:
+        assert contents_of(folder) == {f"top/{name}": b"xx" for name in "abc"}
+
+
 def test_a_tar_of_ten_gigabytes_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "r.tar"
     path.write_bytes(member("top/results/m/case_0.json", 10_000_000_000).tobuf() + b"\0" * 20_000)

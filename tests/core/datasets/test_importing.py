@@ -117,6 +117,34 @@ def test_a_spreadsheet_without_exactly_one_table_is_refused(tmp_path: Path, subt
             import_file(workbook(tmp_path / "a.xlsx", sheets))
 
 
+def changed_sheet(path: Path, old: bytes, new: bytes) -> Path:
+    """Return a copy of a workbook with other bytes in its sheet."""
+    copy = path.with_name(f"changed-{path.name}")
+    with zipfile.ZipFile(path) as packed, zipfile.ZipFile(copy, "w") as other:
+        for name in packed.namelist():
+            part = packed.read(name)
+            assert name != "xl/worksheets/sheet1.xml" or old in part
+            other.writestr(name, part.replace(old, new) if name == "xl/worksheets/sheet1.xml" else part)
+    return copy
+
+
+def test_rows_and_cells_outside_the_stated_size_of_a_sheet_are_read(tmp_path: Path) -> None:
+    whole = workbook(tmp_path / "a.xlsx", {"A": [HEADER, *ROWS]})
+    expected = [row for row in FileRows(whole) if row[1]]
+    assert len(expected) == 2
+    for size in (b"A1:B2", b"A1", b"A1:Z900"):
+        assert list(FileRows(changed_sheet(whole, b'ref="A1:F4"', b'ref="' + size + b'"'))) == expected
+    assert list(FileRows(changed_sheet(whole, b'<dimension ref="A1:F4" />', b""))) == expected
+
+
+def test_a_row_with_an_impossible_number_is_soon_refused(tmp_path: Path) -> None:
+    whole = workbook(tmp_path / "a.xlsx", {"A": [HEADER, *ROWS]})
+    began = time.process_time()
+    with pytest.raises(AnamnesisError, match=r"^changed-a\.xlsx cannot be read as a spreadsheet \(.* 1,048,576\)"):
+        list(FileRows(changed_sheet(whole, b'<row r="4"', b'<row r="2000000000"')))
+    assert time.process_time() - began < 20
+
+
 def test_a_damaged_spreadsheet_is_reported(tmp_path: Path) -> None:
     whole = workbook(tmp_path / "a.xlsx", {"A": [HEADER, *ROWS]})
     broken = tmp_path / "b.xlsx"

@@ -42,6 +42,16 @@ def test_an_unreadable_file_is_one_sentence(tmp_path: Path, subtests: pytest.Sub
         ("a.csv", "question,opa\nx,y\n".encode("utf-16-le"), r"a\.csv is neither text .* nor Parquet"),
         ("a.json", b"\x1f\x8b\x08 packed", r"a\.json is packed: unpack it"),
         ("a.csv", b"question,opa,opa\nx,y,z\n", r"a\.csv, line 1: the column opa occurs twice"),
+        (
+            "a.csv",
+            b"vignette;answer\n" + b"x;y\n" * 5_000 + b"caf\xe9;y\n",
+            r"a\.csv, line 5002: the file is not UTF-8 text",
+        ),
+        (
+            "a.csv",
+            b";".join(b"c%d" % n for n in range(1_001)),
+            r"a\.csv has more columns than are read: .* 1,000 columns, ",
+        ),
         ("a.csv", b'question,answer\nx,y\n"x,y\nx,y\n', r"a\.csv, line 3: the row that begins here cannot be read"),
         ("a.csv", b"x" * 100_000 + b",b\n1,2\n", r"not recognised \(it has x{59}…, b\)"),
         ("a.parquet", b"not parquet", r"a\.parquet is no Parquet file or is damaged"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import string
 from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
@@ -15,9 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from core.case import FINAL_QUESTION, SPECIALTIES
+from core.datasets.importing import preview_of
 from core.datasets.lint import lint
 from core.datasets.readers import FORMATS, read_cases
 from core.datasets.readers.item import known_specialty, split_item
+from core.datasets.readers.values import without_labels
 from core.datasets.reading import ReadCases
 from core.errors import AnamnesisError, UsageError
 
@@ -179,7 +182,8 @@ def test_headqa_as_exams_and_as_a_table(tmp_path: Path) -> None:
     paired = [{**flat[0], "answers": {"aid": [1, 2], "atext": ["Heart", "Liver"]}}]
 
     assert [case.answer for case in reading.cases] == ["Cystitis", "A cyst", "Croup"]
-    assert reading.remarks == [(2, "the question comes with an image, which is not read")]
+    assert reading.remarks[0] == (2, "the question comes with an image, which is not read")
+    assert [("category" in remark, row) for row, remark in reading.remarks[1:]] == [(True, 0)]
     for path in (tmp_path / "flat.parquet", written(tmp_path, paired)):
         (case,) = read_cases(path, "d").cases
         assert (case.case_key, case.answer) == ("d/Booklet_1-1", "Liver")
@@ -240,9 +244,10 @@ def test_agentclinic_nejm_names_its_image() -> None:
 
     assert (reading.cases[0].answer, reading.cases[0].profile) == ("Cystitis", None)
     assert reading.cases[0].images[0].url.startswith("https://")
-    ((place, remark),) = reading.remarks
+    (place, remark), (_, unused) = reading.remarks
     assert place == 0
     assert "1 case has a picture that is only given by a URL" in remark
+    assert unused.endswith(": patient_info, physical_exams, type")
 
 
 def test_mediq_notes_which_of_two_answers_counts() -> None:
@@ -254,7 +259,8 @@ def test_mediq_notes_which_of_two_answers_counts() -> None:
     )
     assert (other_name.answer, other_name.synonyms) == ("Gout", ("Podagra",))
     assert (other_letter.answer, other_letter.synonyms) == ("Scabies", ())
-    assert [number for number, _ in reading.remarks] == [2, 3]
+    assert [number for number, _ in reading.remarks] == [2, 3, 0]
+    assert reading.remarks[-1][1].endswith(": facts")
 
 
 Change = Callable[[dict[str, Any]], Any]
@@ -428,6 +434,87 @@ def test_options_and_answers_of_other_shapes(tmp_path: Path) -> None:
         if [case.answer for case in reading.cases] != [answer] or reading.rejected:
             wrong.append((fields, reading.cases, reading.rejected))
     assert wrong == []
+
+
+def test_labels_of_options_are_removed_where_all_options_have_consecutive_labels() -> None:
+    table: list[tuple[list[str], list[str]]] = [
+        (["A. Cystitis", "B. Croup"], ["Cystitis", "Croup"]),
+        (["A) Cystitis", "b)Croup"], ["Cystitis", "Croup"]),
+        (["(A) Cystitis", "(B) Croup"], ["Cystitis", "Croup"]),
+        (["[A] Cystitis", "[B] Croup"], ["Cystitis", "Croup"]),
+        (["A: Cystitis", "B - Croup"], ["Cystitis", "Croup"]),
+        (["A.) Cystitis", "B.) Croup"], ["Cystitis", "Croup"]),
+        (["1. Cystitis", "2. Croup", "3. Gout"], ["Cystitis", "Croup", "Gout"]),
+        (["(1) Cystitis", "2)Croup", "3 - Gout"], ["Cystitis", "Croup", "Gout"]),
+        (["1. 5 mg", "2. 10 mg"], ["5 mg", "10 mg"]),
+        ([f"{n}. Sign {n}" for n in range(1, 13)], [f"Sign {n}" for n in range(1, 13)]),
+    ]
+    unchanged = [
+        ["1.5 mg", "2.5 mg"], ["1:2", "2:3"], ["1 - 2 weeks", "2 - 3 weeks"], ["1: 10", "2: 10"],
+        ["1. Cystitis", "3. Croup"], ["2. Cystitis", "3. Croup"], ["0. Cystitis", "1. Croup"],
+        ["1. Cystitis", "Croup"], ["C. difficile", "E. coli"], ["B. Croup", "A. Cystitis"], ["A. Cystitis", "2. Croup"],
+        ["1 day", "2 days"], ["Cystitis", "Croup"],
+    ]  # fmt: skip
+    rows = [*table, *((options, options) for options in unchanged)]
+    texts = [without_labels(dict(zip(string.ascii_uppercase, options, strict=False))) for options, _ in rows]
+    assert [list(text.values()) for text in texts] == [expected for _, expected in rows]
+    assert without_labels({"1": "1. Gout", "2": "2. Croup"}) == {"1": "Gout", "2": "Croup"}
+
+
+def test_an_answer_means_the_same_option_in_every_format(tmp_path: Path) -> None:
+    labelled, numbered = ["A. Cystitis", "B. Croup", "C. Gout"], ["1. Cystitis", "2. Croup", "3. Gout"]
+    table: list[tuple[list[str], list[Any], list[str]]] = [
+        (labelled, ["B. Croup", "croup", "B", "(b)"], ["Croup"] * 4),
+        (numbered, ["2. Croup", "2) croup", "Croup", "B", "(2)", 3], ["Croup"] * 5 + ["Gout"]),
+        (["Cystitis", "Croup", "Gout"], ["B. Croup", "2. Croup"], ["Croup"] * 2),
+        (["1", "2", "3"], [2, 0], ["3", "1"]),
+        (["1", "2", "3"], ["2", "1"], ["2", "1"]),
+        (["1.5 mg", "2.5 mg"], ["2.5 mg", "A"], ["2.5 mg", "1.5 mg"]),
+    ]
+    own = {"specialty": "Other", "vignette": "A man is ill.", "question": "What is it?"}
+    wrong = []
+    for choices, answers, expected in table:
+        for name in ("anamnesis", "plain"):
+            lines = [{"id": str(n), **own, "choices": choices, "answer": answer} for n, answer in enumerate(answers)]
+            reading = read_cases(written(tmp_path, lines), "d", name)
+            if [case.answer for case in reading.cases] != expected or reading.rejected:
+                wrong.append((name, choices, answers, [case.answer for case in reading.cases], reading.rejected))
+    assert wrong == []
+    contradiction = {"id": "1", **own, "choices": numbered, "answer": "1. Croup"}
+    assert [n for n, _ in read_cases(written(tmp_path, [contradiction]), "d").rejected] == [1]
+    unclear = [{"id": "1", **own, "choices": ["5", "7", "9"], "answer": 1}]
+    with pytest.raises(UsageError, match="first=0 or first=1"):
+        read_cases(written(tmp_path, unclear), "d")
+    (case,) = read_cases(written(tmp_path, unclear), "d", columns={"first": "0"}).cases
+    assert case.answer == "7"
+
+
+def test_labelled_options_and_answers_of_published_layouts(tmp_path: Path) -> None:
+    answers = [{"text": "A. Cystitis", "correct": False}, {"text": "B. Croup", "correct": True}]
+    nejm = {"question": ASK, "answers": answers, "patient_info": "", "physical_exams": ""}
+    options = {"A": "A. Cystitis", "B": "B. Croup"}
+    mediq = {"id": 1, "context": ["He is ill"], "facts": [], "question": "What is it?", "options": options}
+    for record in (nejm, {**mediq, "answer": "B. Croup", "answer_idx": "B"}):
+        (case,) = read_cases(written(tmp_path, [record]), "d").cases
+        assert (case.choices, case.answer, case.synonyms) == (("Cystitis", "Croup"), "Croup", ())
+
+
+def test_columns_that_are_not_used_are_named(tmp_path: Path) -> None:
+    own = {"question": ASK, "answer": "Gout"}
+    lettered = {"A": "Gout", "B": "Sprain"}
+    table: list[tuple[list[dict[str, Any]], str]] = [
+        ([own | {"keuzes": "Gout / Sprain"}], "keuzes"),
+        ([own, own | {"note": "x", "keuzes": ["Gout", "Sprain"]}], "note, keuzes"),
+        ([own | {"options": FOUR, "Text": None, "page": ""}], ""),
+        ([{"question": ASK, "options": lettered, "answer_idx": "A", "picture": "a.png", "specialty": ""}], "picture"),
+        ([own | {"options": lettered, "answer": "C", "source": "exam"}, own | {"options": lettered}], "source"),
+    ]
+    got = []
+    for records_, _ in table:
+        reading = read_cases(written(tmp_path, records_), "d")
+        remarks = preview_of(reading, "some.jsonl", "d").rows["Remarks"]
+        got.append("; ".join(remark.partition(": ")[2] for row, remark in remarks if row == 0))
+    assert got == [names for _, names in table]
 
 
 def test_positions_of_a_whole_file_count_alike(tmp_path: Path) -> None:

@@ -55,6 +55,8 @@ def test_any_other_text_is_the_vignette(text: str) -> None:
 def test_choices_lose_their_letters_only_if_all_lines_have_one() -> None:
     assert choices_in("a) Gout\n\n B. Wart ") == ("Gout", "Wart")
     assert choices_in("Gout\nA. Wart") == ("Gout", "A. Wart")
+    assert choices_in("1. Gout\n2. Wart") == ("Gout", "Wart")
+    assert choices_in("C. difficile\nE. coli") == ("C. difficile", "E. coli")
 
 
 def pasted_case(title: str = "", **edited: Any) -> Case:

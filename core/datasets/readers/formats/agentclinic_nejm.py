@@ -13,7 +13,7 @@ from core.datasets.readers.files import Record
 from core.datasets.readers.format import SEE_PAGE, CaseFields, Format, RowError, Work
 from core.datasets.readers.item import item_fields, split_item
 from core.datasets.readers.pictures import pictures_of
-from core.datasets.readers.values import checked_options, optional, plain, text, with_letters
+from core.datasets.readers.values import checked_options, optional, text, with_letters
 
 
 def _case_fields(record: Record, work: Work) -> CaseFields:
@@ -22,7 +22,7 @@ def _case_fields(record: Record, work: Work) -> CaseFields:
     if not isinstance(answers, list) or not all(isinstance(item, Mapping) for item in answers):
         raise RowError("answers should be a list of text and correct")
     choices = checked_options(with_letters([item.get("text") for item in answers], "answers"))
-    right = [plain(item.get("text"), "text") for item in answers if item.get("correct") is True]
+    right = [option for option, item in zip(choices.values(), answers, strict=True) if item.get("correct") is True]
     if len(right) != 1:
         raise RowError(f"{len(right) or 'none'} of the answers {'are' if right else 'is'} marked correct")
     images = pictures_of(record, ("image_url",), work)

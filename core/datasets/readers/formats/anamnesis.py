@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from core.datasets.readers.files import Record
-from core.datasets.readers.format import CaseFields, Format, RowError, each
-from core.datasets.readers.values import checked_options, optional, text, texts, with_letters
+from core.datasets.readers.format import CaseFields, Format, Work
+from core.datasets.readers.formats.plain import FIRST, AnswerFinder, answer_finder, options_in
+from core.datasets.readers.values import optional, text
 from core.text.demographics import read_demographics
 from core.text.questions import split_question
 
 
-def _case_fields(record: Record) -> CaseFields:
+def _start(work: Work) -> Callable[[Record], CaseFields]:
+    return partial(_case_fields, find=answer_finder(work, {"options": "choices", "answer": "answer"}))
+
+
+def _case_fields(record: Record, find: AnswerFinder) -> CaseFields:
     vignette, question = text(record, "vignette"), optional(record, "question")
     if not question:
         vignette, question = split_question(vignette)
@@ -19,19 +27,10 @@ def _case_fields(record: Record) -> CaseFields:
         for name, value in record.items()
         if value is not None and name not in ("vignette", "question", "case_key")
     }
-    required = {"id": text(record, "id"), "vignette": vignette, "question": question, "answer": text(record, "answer")}
-    return {"age": age, "sex": sex, **others, **required, "choices": _choices(record)}
-
-
-def _choices(record: Record) -> tuple[str, ...]:
-    """Return the choices, which may be missing. Raises ``RowError`` if one is empty or the answer is not among them."""
-    if not record.get("choices"):
-        return ()
-    choices = tuple(checked_options(with_letters(texts(record, "choices"), "choices")).values())
-    answer = text(record, "answer")
-    if answer.lower() not in [choice.lower() for choice in choices]:
-        raise RowError(f"the answer {answer!r} is none of the choices")
-    return choices
+    required = {"id": text(record, "id"), "vignette": vignette, "question": question}
+    choices, answer = options_in(record, ["choices"]), text(record, "answer")
+    found = {"choices": tuple(choices.values()), "answer": find(answer, choices) if choices else answer}
+    return {"age": age, "sex": sex, **others, **required, **found}
 
 
 FORMAT = Format(
@@ -42,5 +41,6 @@ FORMAT = Format(
     licence="",
     fields=frozenset({"id", "vignette", "answer", "specialty"}),
     without=frozenset({"options"}),
-    start=each(_case_fields),
+    start=_start,
+    takes=frozenset({FIRST}),
 )

@@ -11,7 +11,7 @@ from functools import partial
 from core.datasets.readers.files import Record
 from core.datasets.readers.format import CaseFields, Format, Work
 from core.datasets.readers.item import item_fields
-from core.datasets.readers.values import by_letter, optional, options, same, text, texts
+from core.datasets.readers.values import by_letter, option_of, optional, options, text, texts
 
 
 def _case_fields(record: Record, work: Work) -> CaseFields:
@@ -21,7 +21,7 @@ def _case_fields(record: Record, work: Work) -> CaseFields:
     choices = options(record)
     by_index = by_letter(text(record, "answer_idx"), choices, "answer_idx")
     answer = optional(record, "answer")
-    by_text = next((choice for choice in choices.values() if same(choice, answer)), None)
+    by_text = option_of(answer, choices)
     synonyms: tuple[str, ...] = ()
     if answer and by_text is None:
         synonyms = (answer,)

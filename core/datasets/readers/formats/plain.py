@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 import orjson
 
@@ -23,6 +24,7 @@ from core.datasets.readers.pictures import pictures_of
 from core.datasets.readers.values import (
     by_letter,
     checked_options,
+    option_of,
     optional,
     options,
     same,
@@ -57,8 +59,10 @@ _SEVERAL = ("choice_{}", "choice{}", "option_{}", "option{}", "op{}", "answer_{}
 FIRST = "first"
 """Key in --columns for the number of the first option (0 or 1), if answers are positions."""
 TAKES = frozenset({*NAMES, FIRST})
-_LETTERED = re.compile(r"\(?([A-Za-z])[).:]\s*(.+)", re.DOTALL)
-"""An answer with its letter, such as "B. Gout"."""
+_PLAIN_NUMBER = re.compile(r"^\(?(\d+)[).]?$")
+"""An answer that is a number: "2", "(2)", "2."."""
+AnswerFinder = Callable[[str, Mapping[str, str]], str]
+"""Returns the option that an answer means, from letter → option."""
 _MAX_LISTED = 20
 """Most columns that a message lists."""
 
@@ -89,7 +93,7 @@ def start(work: Work, usual_first: str = "") -> Callable[[Record], CaseFields]:
     and ``UsageError`` if it is unclear from which number positions of options count; ``usual_first`` decides then.
     """
     columns = set(work.rows.columns)
-    first, from_user = work.columns.get(FIRST, ""), {k: v for k, v in work.columns.items() if k != FIRST}
+    from_user = {k: v for k, v in work.columns.items() if k != FIRST}
     # a column that the user has given for one field is not guessed for another
     used = {part for column in from_user.values() for part in _column_names(column)}
     column_of = guess_columns(name for name in work.rows.columns if name not in used) | from_user
@@ -104,11 +108,21 @@ def start(work: Work, usual_first: str = "") -> Callable[[Record], CaseFields]:
             f"{work.rows.path.name} needs columns for vignette or question, and for answer: it has {_listed(columns)}; "
             "say which they are with --columns vignette=…,answer=…."
         )
+    find = answer_finder(work, column_of, usual_first) if "options" in column_of else None
+    return lambda record: _case_fields(record, column_of, work, find)
+
+
+def answer_finder(work: Work, column_of: Mapping[str, str], usual_first: str = "") -> AnswerFinder:
+    """Return the function that finds the option which an answer means, by the answers of the complete file.
+
+    Raises ``AnamnesisError`` or ``UsageError`` if it is unclear from which number positions count.
+    """
+    first = work.columns.get(FIRST, "")
     if first and first not in ("0", "1"):
         raise UsageError(f"--columns {FIRST}={first} is not known: give {FIRST}=0 or {FIRST}=1.")
-    by_position, numbers = _positions(column_of, work, bool(usual_first)) if "options" in column_of else (False, {})
+    by_position, numbers = _positions(column_of, work, bool(usual_first))
     first_number = int(first) if first else _first_number(column_of["answer"], work, numbers, usual_first)
-    return lambda record: _case_fields(record, column_of, work, first_number, by_position)
+    return partial(right_option, first=first_number, by_position=by_position)
 
 
 def _positions(column_of: Mapping[str, str], work: Work, usual: bool) -> tuple[bool, dict[int, int]]:
@@ -124,8 +138,8 @@ def _positions(column_of: Mapping[str, str], work: Work, usual: bool) -> tuple[b
         if isinstance(record, DamagedRow):
             continue
         try:
-            choices = _options(record, _column_names(column_of["options"]))
-            answer = single(record, column_of["answer"])
+            choices = options_in(record, _column_names(column_of["options"]))
+            answer = _PLAIN_NUMBER.sub(r"\1", single(record, column_of["answer"]))
         except (RowError, LeftOutError):
             continue  # the row is rejected with this reason later
         if not choices:
@@ -171,12 +185,12 @@ def _column_names(column: str) -> list[str]:
     return [part.strip() for part in column.split("+")]
 
 
-def _case_fields(record: Record, column_of: Mapping[str, str], work: Work, first: int, by_position: bool) -> CaseFields:
+def _case_fields(record: Record, column_of: Mapping[str, str], work: Work, find: AnswerFinder | None) -> CaseFields:
     vignette, question = _vignette_and_question(record, column_of)
-    choices = _options(record, _column_names(column_of["options"])) if "options" in column_of else {}
+    choices = options_in(record, _column_names(column_of["options"])) if "options" in column_of else {}
     answer = single(record, column_of["answer"])
-    if choices:
-        answer = right_option(answer, choices, first, by_position=by_position)
+    if choices and find:
+        answer = find(answer, choices)
     label = " ".join(optional(record, column_of["specialty"]).split()) if "specialty" in column_of else ""
     specialty = next((name for name in SPECIALTIES if name.lower() == label.lower()), label or "Other")
     record_id = optional(record, column_of["id"]) if "id" in column_of else None
@@ -228,7 +242,7 @@ def _vignette_and_question(record: Record, column_of: Mapping[str, str]) -> tupl
     return (vignette, question) if vignette != question or "?" in vignette else (vignette, FINAL_QUESTION)
 
 
-def _options(record: Record, columns: list[str]) -> dict[str, str]:
+def options_in(record: Record, columns: list[str]) -> dict[str, str]:
     if len(columns) > 1:
         pairs = without_empty_end(with_letters([optional(record, name) for name in columns], "options"))
         return checked_options(pairs) if pairs else {}
@@ -257,14 +271,11 @@ def right_option(answer: str, choices: Mapping[str, str], first: int, *, by_posi
     ``by_position``: a number is always a position. Raises ``RowError`` if the answer means no option, ``LeftOutError``
     if it means several.
     """
-    texts = list(choices.values())
+    texts, answer = list(choices.values()), _PLAIN_NUMBER.sub(r"\1", answer)
     if by_position and answer.isdecimal() and 0 <= int(answer) - first < len(texts):
         return texts[int(answer) - first]
-    equal = [choice for choice in texts if same(choice, answer)]
-    if equal:
-        return equal[0]
-    if (parts := _LETTERED.fullmatch(answer)) and same(choices.get(parts[1].upper(), ""), parts[2]):
-        return choices[parts[1].upper()]
+    if option := option_of(answer, choices):
+        return option
     if answer.isdecimal() and answer not in choices and 0 <= int(answer) - first < len(texts):
         return texts[int(answer) - first]
     if len(answer.strip("(). ")) == 1 or answer.strip().upper() in choices:

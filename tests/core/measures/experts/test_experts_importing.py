@@ -62,6 +62,16 @@ def test_a_csv_comes_in_row_by_row_and_rejected_lines_are_named(store: Store) ->
     assert (stored["talk:t00"].value, stored["talk:t00"].comment) == ("yes", "plain words")
 
 
+def test_a_rejected_row_has_the_line_on_which_it_begins(store: Store) -> None:
+    rows = (
+        'talk:t00,,,Ada,medical_terms,yes,"two\nlines"',
+        "talk:t00,,,Ada,fine,no,",
+        "talk:t00,,,Ada,medical_terms,?,",
+    )
+    result = import_csv(store, a_csv(*rows))
+    assert (result.added, [line for line, _ in result.rejected]) == (1, [4, 5])
+
+
 def test_the_same_file_adds_nothing_twice_and_a_changed_row_does(store: Store) -> None:
     import_csv(store, a_csv("talk:t00,,,Ada,medical_terms,yes,", "talk:t01,,,Ada,medical_terms,no,"))
     again = import_csv(store, a_csv("talk:t00,,,Ada,medical_terms,yes,", "talk:t01,,,Ada,medical_terms,yes,"))
