@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from core.measures.base import MetricRequest, Row
 from core.measures.behind import Behind, Part, read_address, trials_behind
-from core.store.database import Store
-from core.store.selection import Selection
 
 TRIALS: dict[str, Part] = {
     "n_trials": "counted",
@@ -20,12 +19,12 @@ CASES: dict[str, Part] = {"n_cases": "counted", "improved": "improved", "regress
 """Column of a row → the part that has so many cases."""
 
 
-def faults_of(row: Row, store: Store, selection: Selection) -> list[str]:
+def faults_of(row: Row, request: MetricRequest) -> list[str]:
     """Return how the conversations behind a row differ from its numbers; a row must have a number to compare."""
     if row.counts is None:
         return []
-    behind = read_address(Behind(selection, row.counts).address)
-    trials = trials_behind(MetricRequest(store, behind.selection), behind.counts)
+    behind = read_address(Behind(request.selection, row.counts).address)
+    trials = trials_behind(replace(request, selection=behind.selection), behind.counts)
     cells = row.cells(plain=True)
     numbers = {
         **{name: (cells[name], len(trials[part])) for name, part in TRIALS.items() if name in cells and part in trials},
