@@ -162,7 +162,7 @@ class Counted:
     that ended for ``end_reason`` after ``turns`` messages of the doctor; ``staffed``: also those with clinical staff.
     """
 
-    sides: tuple[Side, ...]
+    sides: tuple[Side] | tuple[Side, Side]
     by: AccuracySplit | None = None
     group: str | None = None
     shared_cases: bool = False

@@ -178,12 +178,11 @@ def case_pairs(first: ComparedArm, second: ComparedArm, selection: Selection) ->
     return paired_cases(_cases(first, selection), _cases(second, selection))
 
 
-def counted_in(sides: Sequence[ComparedArm], selection: Selection) -> tuple[Selection, Counted]:
+def counted_in(sides: tuple[ComparedArm, ComparedArm], selection: Selection) -> tuple[Selection, Counted]:
     """Return what a row of the comparison counts, and the selection in which its conditions have their names."""
-    counted = tuple(Side(side.subject.model, side.arm, side.subject.run_id) for side in sides)
-    return replace(selection, case_sets=None, conditions=None), Counted(
-        counted, case_sets=tuple(selection.case_sets or ())
-    )
+    first, second = (Side(side.subject.model, side.arm, side.subject.run_id) for side in sides)
+    counts = Counted((first, second), case_sets=tuple(selection.case_sets or ()))
+    return replace(selection, case_sets=None, conditions=None), counts
 
 
 def _cases(side: ComparedArm, selection: Selection) -> dict[str, CaseScore]:

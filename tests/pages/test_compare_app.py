@@ -73,7 +73,8 @@ def test_a_side_has_only_the_cases_of_the_selection() -> None:
 @pytest.mark.usefixtures("two_models")
 def test_a_row_of_two_models_opens_the_conversations_of_both() -> None:
     selection = Selection(case_sets=("ours",), specialties=("Dermatology",))
-    sides = [ComparedArm(Subject(model), ("multi_turn", "frq")) for model in ("openai/a", "openai/b")]
+    first, second = (ComparedArm(Subject(model), ("multi_turn", "frq")) for model in ("openai/a", "openai/b"))
+    sides = first, second
     named, counts = counted_in(sides, selection)
     trials = trials_behind(MetricRequest(Store(), named), counts)
     result = comparison(*sides, selection, "smoothed")

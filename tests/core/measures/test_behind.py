@@ -20,6 +20,7 @@ from core.measures.endings import report as endings
 from core.measures.notes import result_of
 from core.store.database import Store
 from core.store.fold import fold
+from core.store.queries.trials import courses
 from core.store.selection import Selection
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, grades, invalid, write_journal
 from tests.support.behind import faults_of
@@ -164,7 +165,8 @@ def test_a_difference_opens_both_sides_of_the_cases_that_changed(store: Store) -
 
 
 def test_two_runs_of_one_condition_are_two_sides(store: Store) -> None:
-    sides = tuple(Side("openai/a", ("multi_turn", "frq"), run_id) for run_id in ("run-a", "run-again"))
+    first, second = (Side("openai/a", ("multi_turn", "frq"), run_id) for run_id in ("run-a", "run-again"))
+    sides = first, second
     parts = opened(store, Counted(sides, case_sets=("ours",)))
     assert [len(parts[part]) for part in ("counted", "became_right", "equal")] == [15, 0, 10]
     assert opened(store, Counted(sides, case_sets=("theirs",)))["counted"] == []
@@ -176,7 +178,14 @@ def test_the_address_of_a_row_is_read_back_and_a_damaged_one_refused() -> None:
     behind = Behind(Selection(case_sets=("ours",), origins=("mine",), pooled=True, sample=9), counts)
     assert read_address(behind.address) == behind
     assert len(behind.address) < 400
-    for damaged in ("", "{", "[]", '{"selection":{"formats":["x"]},"counts":{"sides":[["a"]]}}', behind.address[:-3]):
+    for damaged in (
+        "",
+        "{",
+        "[]",
+        '{"selection":{},"counts":{"sides":[]}}',
+        '{"selection":{"formats":["x"]},"counts":{"sides":[["a"]]}}',
+        behind.address[:-3],
+    ):
         with pytest.raises(UsageError):
             read_address(damaged)
 
@@ -184,3 +193,13 @@ def test_the_address_of_a_row_is_read_back_and_a_damaged_one_refused() -> None:
 def test_a_row_of_no_side_or_no_stored_condition_opens_nothing(store: Store) -> None:
     assert opened(store, Counted((Side("openai/none"),)))["counted"] == []
     assert opened(store, Counted((Side("openai/none", ("vignette", "frq")),)))["counted"] == []
+
+
+def test_the_conversations_of_a_version_are_those_of_its_course(store: Store) -> None:
+    selection = Selection(case_sets=("ours",))
+    with store.read() as cursor:
+        by_version = courses(cursor, selection)
+    assert len(by_version) >= 2
+    for version, course in by_version.items():
+        counts = Counted((Side(version),), staffed=True)
+        assert len(opened(store, counts, selection)["counted"]) == course.conversations, version
