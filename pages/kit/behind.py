@@ -19,9 +19,8 @@ from pages.kit.look import END_SHORT, arm, plain
 from pages.kit.names import dataset_name
 from pages.kit.view import names_on
 
-_ROW = "behind"
-_PART = "behind_part"
-_PARAMETERS = (_ROW, _PART)
+_ROW = "row"
+_PART = "row_part"
 _PARTS: Mapping[Part, str] = {
     "counted": "All that count",
     "right": "Right",
@@ -52,7 +51,9 @@ def behind_row(selection: Selection, counts: Counted, part: Part = "counted") ->
     """Return the URL parameters with which Transcripts lists the conversations that a row on a selection counts."""
     query = {_ROW: Behind(selection, counts).address, **({} if part == "counted" else {_PART: part})}
     if of_arm := counts.sides[-1].arm:
-        query |= {"transcripts_arm": ":".join(of_arm), "transcripts_rule": selection.mcq_rule}
+        query["transcripts_arm"] = ":".join(of_arm)
+        if of_arm[1].startswith("mcq"):
+            query["transcripts_rule"] = selection.mcq_rule
     return query
 
 
@@ -69,11 +70,13 @@ def ask_row() -> ChosenRow | None:
     parts = [part for part, ids in trials.items() if ids or part == "counted"]
     counted = trials["counted"]
     extent = f"{len(counted):,} conversations on {len(set(counted.values())):,} cases"
+    numbers = ", ".join(f"{_PARTS[part].lower()}: {len(trials[part]):,}" for part in parts if part != "counted")
     with st.container(border=True):
-        st.markdown(f"**{extent}** are behind the row {plain(_in_words(behind))}.")
+        st.markdown(f"**{extent}** are behind the row {plain(_in_words(behind))}. :gray[{numbers}]")
         with st.container(horizontal=True, vertical_alignment="center"):
-            names = {part: f"{_PARTS[part]} ({len(trials[part]):,})" for part in parts}
-            part = choose("Behind the row", parts, _PART, names=names, shape="segments", hidden=True)
+            part = choose(
+                "Behind the row", parts, _PART, names=_PARTS, shape="segments", hidden=True, on_change=_first_page
+            )
             st.button("Show all conversations", icon=":material/filter_alt_off:", key="behind_all", on_click=_leave)
     return ChosenRow(behind, part)
 
@@ -82,8 +85,12 @@ def _trials(store: Store, behind: Behind) -> Trials:
     return trials_behind(MetricRequest(store, behind.selection, query=read), behind.counts)
 
 
+def _first_page() -> None:
+    st.query_params.pop("transcripts_page", None)
+
+
 def _leave() -> None:
-    for name in (*_PARAMETERS, "transcripts_page"):
+    for name in (_ROW, _PART, "transcripts_page"):
         st.query_params.pop(name, None)
 
 

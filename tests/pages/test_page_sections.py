@@ -133,5 +133,5 @@ def test_a_line_opens_what_its_row_counts_and_nothing_if_the_row_does_not_say_wh
         of_figures(number)
         of_trials(number)
     behind, reading = opened
-    assert (behind["page"], read_address(behind["behind"])) == ("transcripts", Behind(selection, counts))
+    assert (behind["page"], read_address(behind["row"])) == ("transcripts", Behind(selection, counts))
     assert reading == {"page": "transcripts", "trial": "run/1/0"}

@@ -116,14 +116,14 @@ def test_the_conversations_behind_a_row_are_listed_in_parts_until_all_are_shown_
     assert trouble(app) == []
     assert "**58** of 60 conversations" in words(app)
     assert "29 cases" in words(app)
-    wrong = open_page("transcripts", **row, behind_part="wrong", transcripts_case="case_7")
+    wrong = open_page("transcripts", **row, row_part="wrong", transcripts_case="case_7")
     assert listed(wrong) == [("case 7", 1)]
-    excluded = open_page("transcripts", **row, behind_part="excluded")
+    excluded = open_page("transcripts", **row, row_part="excluded")
     assert listed(excluded) == [("case 8", 1), ("case 8", 2)]
     button(excluded, "Show all conversations").click().run()
     assert "**60** of 60 conversations" in words(excluded)
-    assert not {"behind", "behind_part"} & set(excluded.query_params)
-    damaged = open_page("transcripts", behind="{")
+    assert not {"row", "row_part"} & set(excluded.query_params)
+    damaged = open_page("transcripts", row="{")
     assert len(damaged.warning) == 1
     assert "**60** of 60 conversations" in words(damaged)
 
