@@ -30,7 +30,8 @@ from core.datasets.published import (
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES
 from core.frameworks.base import released
-from core.measures.base import CASES_OF_RUNS, Columns, MetricRequest, NameOf, Note, Row, metric
+from core.measures.base import CASES_OF_RUNS, Columns, Counted, MetricRequest, NameOf, Note, Row, Side, metric
+from core.measures.base import AccuracySplit as AccuracySplit
 from core.measures.choice_rules import gaps_in_words, rule_gaps
 from core.measures.comparison import DifferenceInterval, corrected
 from core.measures.extent import on_shared_cases
@@ -51,11 +52,6 @@ from core.store.queries.grades import count_read_before
 from core.store.selection import McqRule, Selection
 from core.words import arm as arm_in_words
 
-AccuracySplit = Literal["specialty", "dataset", "served", "dermatology", "single"]
-"""A group; dermatology cases by data set; or by data set the cases with one single most likely diagnosis.
-
-Of a data set with published figures, ``single`` are dermatology cases, as in its tables 14 to 17.
-"""
 IntervalKind = Literal["smoothed", "bootstrap", "exact", "resampled", "normal"]
 
 
@@ -311,6 +307,7 @@ def report(
     rows = []
     for group in groups:
         computed = accuracy_of(scores, group, interval=interval)
+        computed = [replace(row, counts=_counts(row, by, shared_cases=shared_cases)) for row in computed]
         rows += _with_comparisons(computed, scores, group, interval) if versus_vignette else computed
     if len(groups) > 1:
         rows = [replace(row, label=_in_groups(row.label), by=by or "") for row in rows]
@@ -329,6 +326,15 @@ def report(
     computed = [row for row in rows if not row.source]
     _note_rules(request, computed)
     request.notes += _notes_on_counts(computed, request.name)
+
+
+def _counts(row: Row, by: AccuracySplit | None, *, shared_cases: bool) -> Counted | None:
+    """Return what a row counts; ``None`` by served model, which splits the trials of one case."""
+    if by == "served":
+        return None
+    group = row.label.get("group")
+    side = Side(row.label["model"], (row.label["format"], row.label["question_type"]))
+    return Counted((side,), by, "" if group == "?" else group, shared_cases)
 
 
 def scores_behind(

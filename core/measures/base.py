@@ -21,6 +21,7 @@ import core.measures
 from core.asking.scene import Dialogue
 from core.callbacks import ProgressCallback, StopCallback
 from core.case import Case
+from core.events import EndReason, Format, QuestionType
 from core.paths import extensions
 from core.stats.corrections import format_p, stars
 from core.stats.differences import PairedCounts
@@ -136,6 +137,41 @@ class Columns(NamedTuple):
 
 
 MEAN = Columns()
+AccuracySplit = Literal["specialty", "dataset", "served", "dermatology", "single"]
+"""A group; dermatology cases by data set; or by data set the cases with one single most likely diagnosis.
+
+Of a data set with published figures, ``single`` are dermatology cases, as in its tables 14 to 17.
+"""
+
+
+class Side(NamedTuple):
+    """An arm of a condition (``model``), or of one of its runs; without an arm, the condition's conversations."""
+
+    model: str
+    arm: tuple[Format, QuestionType] | None = None
+    run_id: str | None = None
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What a row counts in the selection of its metric, so that its conversations can be read.
+
+    ``sides`` are one, or for a difference the first and the second. Answers are those of ``group`` in the split ``by``
+    (``None``: all cases; empty: cases without this property), on the cases of all conditions if ``shared_cases``.
+    ``case_sets`` are the data sets, if the names of conditions are those for all data sets. Conversations are those
+    that ended for ``end_reason`` after ``turns`` messages of the doctor; ``staffed``: also those with clinical staff.
+    """
+
+    sides: tuple[Side] | tuple[Side, Side]
+    by: AccuracySplit | None = None
+    group: str | None = None
+    shared_cases: bool = False
+    case_sets: tuple[str, ...] = ()
+    end_reason: EndReason | None = None
+    turns: int | None = None
+    staffed: bool = False
+
+
 DIFFERENCES = ("difference", "change")
 """Column names of estimates that are differences between two figures."""
 
@@ -210,7 +246,8 @@ class Row:
     ``label`` begins with the condition, if the row has one. ``n`` counts ``unit``; ``excluded`` is reason → number of
     excluded units; ``more`` holds further columns. ``comparison`` compares the row with another one, such as the same
     model's vignettes or the previous version. ``source`` names the table of a publication that prints the figure;
-    it is empty for figures computed here.
+    it is empty for figures computed here. ``counts`` says which conversations can be read behind the row; without it
+    the row opens none.
     """
 
     label: Mapping[str, Any]
@@ -225,6 +262,7 @@ class Row:
     by: str = ""
     comparison: Comparison | None = None
     source: str = ""
+    counts: Counted | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         # statistics return NaN for a number that does not exist, such as the ICC of cases that do not vary

@@ -8,13 +8,14 @@ model to the next is such a comparison (Johri et al. 2025, monitoring of model v
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise, product
 from typing import Annotated, Any
 
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
 from core.measures.accuracy import AccuracySplit, group_of, scores_behind
-from core.measures.base import Columns, Comparison, DifferenceTest, MetricRequest, Row, Section, metric
+from core.measures.base import Columns, Comparison, Counted, DifferenceTest, MetricRequest, Row, Section, Side, metric
 from core.measures.comparison import TESTS, corrected, verdict
 from core.measures.paired import (
     Against,
@@ -162,6 +163,7 @@ def report_pairs(
         scores = [score for score in scores if score.model in selected]
     groups = [None, group_of(by)] if whole and by else [group_of(by)]
     compared: list[Compared] = []
+    counts: list[Counted | None] = []
     for group in groups:
         for pair in arm_pairs(scores, against, group, test=test):
             first, second = pair.names
@@ -174,8 +176,11 @@ def report_pairs(
             if by:
                 label[by] = (pair.group or "unknown") if group else _ALL_CASES
             compared.append((label, pair.comparison, {"first": first, "second": second}))
+            sides = (Side(pair.model, pair.first), Side(pair.model, pair.second))
+            # trials of one case are split by served model
+            counts.append(None if by == "served" else Counted(sides, by, (pair.group or "") if group else None))
     rows = difference_rows(compared, correction)
-    yield from rows
+    yield from (replace(row, counts=of_row) for row, of_row in zip(rows, counts, strict=True))
     if rows and (result := rows[0].comparison):
         request.note(f"p by the {TESTS[test]}, adjusted by {result.family}: all rows.", kind="test")
 

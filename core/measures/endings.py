@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from core.errors import UsageError
 from core.events import FORMATS, QUESTION_TYPES, EndReason, Format, QuestionType
-from core.measures.base import CASES_OF_RUNS, Columns, MetricRequest, Row, Section, bounded, metric
+from core.measures.base import CASES_OF_RUNS, Columns, Counted, MetricRequest, Row, Section, Side, bounded, metric
 from core.stats.differences import paired_difference
 from core.stats.intervals import NOTHING, Interval
 from core.stats.smoothed import mean_interval
@@ -59,6 +59,7 @@ def endings(table: pd.DataFrame) -> list[Row]:
                     "turns_most": int(turns.max(initial=0)),
                 },
                 columns=Columns("without_diagnosis_share", excluded="excluded"),
+                counts=Counted((Side(str(model)),)),
             )
         )
     return result
@@ -73,6 +74,7 @@ def reason_rows(table: pd.DataFrame) -> list[Row]:
             n=row["conversations"],
             unit="conversations",
             columns=Columns("share", None, None, "of"),
+            counts=Counted((Side(row["model"]),), end_reason=reason),
         )
         for row in endings(table)
         for reason, count in row.more["reasons"].items()
@@ -96,6 +98,7 @@ def turn_rows(table: pd.DataFrame) -> list[Row]:
                 n=total,
                 unit="conversations",
                 columns=Columns("share", None, None, None),
+                counts=Counted((Side(str(model)),), turns=n),
             )
             for n, count in zip(turns.tolist(), counts.tolist(), strict=True)
         ]

@@ -175,7 +175,6 @@ _FILTERS = {
     **{
         name: f"list_contains(${name}, {column})"
         for name, column in (
-            ("trials", "trials.trial_id"),
             ("runs", "trials.run_id"),
             ("models", "runs.doctor"),
             ("sources", "runs.source"),
@@ -193,6 +192,7 @@ _FILTERS = {
             ("statuses", "trials.status"),
         )
     },
+    "trials": "trials.trial_id IN (SELECT unnest($trials::VARCHAR[]))",  # there may be many: a list is searched in full
     "single_diagnosis": "cases.single_diagnosis = $single_diagnosis",
     "pictures": "(coalesce(json_extract_string(runs.settings, '$.images'), '') <> '') = $pictures",
     "case": f"""trials.case_key IN (

@@ -6,17 +6,18 @@ import pandas as pd
 import streamlit as st
 
 from core.events import FORMATS, QUESTION_TYPES
-from core.measures.accuracy import AccuracySplit, group_of, scores_behind
 from core.measures.base import MetricRequest, Result, Row
-from core.measures.paired import group_of_score
+from core.measures.behind import scores_of_side
 from core.store.database import Store
 from core.store.queries.answers import CaseScore
 from core.store.selection import Selection
+from pages.kit.behind import behind_row
 from pages.kit.cached import read
 from pages.kit.cases import behind, choose_case, clear_parameters, draw_trials, excluded_in_words, open_behind
 from pages.kit.controls import choose
 from pages.kit.look import FORMAT, QUESTION_TYPE, arm, plain
 from pages.kit.names import IMPORT_COMMAND, case_name, dataset_name, natural
+from pages.kit.navigation import link
 from pages.kit.section import words_of
 from pages.kit.stored import case_conversations, conditions, runs_behind
 from pages.kit.view import specialties_in_order
@@ -44,7 +45,7 @@ def choose_bar(row: Row) -> None:
     open_behind()
 
 
-def draw_cases_behind(result: Result, selection: Selection, split: AccuracySplit | None, *, shared_cases: bool) -> None:
+def draw_cases_behind(result: Result, selection: Selection) -> None:
     """Draw the cases of the chosen row, and the trials of the chosen case."""
     hint = "Click a bar or a dot, or choose one here. Then choose a case to open its transcripts."
     names = words_of(result, selection)
@@ -57,17 +58,15 @@ def draw_cases_behind(result: Result, selection: Selection, split: AccuracySplit
                 icon=":material/menu_book:",
             )
             return
-        _draw_scores(row, selection, split, shared_cases=shared_cases)
+        _draw_scores(row, selection)
 
 
-def _draw_scores(row: Row, selection: Selection, split: AccuracySplit | None, *, shared_cases: bool) -> None:
+def _draw_scores(row: Row, selection: Selection) -> None:
     format_, question_type = row.label["format"], row.label["question_type"]
-    scores = [
-        score
-        for score in scores_behind(MetricRequest(Store(), selection, query=read), split, shared_cases=shared_cases)
-        if (score.model, score.format, score.question_type) == (row.label["model"], format_, question_type)
-        and row.label.get("group") in (None, "All cases", group_of_score(score, group_of(split)) or "?")
-    ]
+    assert row.counts is not None
+    request = MetricRequest(Store(), selection, query=read)
+    scores = list(scores_of_side(request, row.counts, row.counts.sides[0]).values())
+    link("transcripts", "Read its conversations", "forum", **behind_row(selection, row.counts))
     outcome = choose("Show", list(_OUTCOMES), "acc_outcome", shape="segments", hidden=True)
     listed = sorted((score for score in scores if _OUTCOMES[outcome](score)), key=lambda s: natural(s.case_key))
     st.caption(f"{len(listed):,} of {len(scores):,} cases.")

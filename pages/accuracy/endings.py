@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import plotly.graph_objects as go
 import streamlit as st
@@ -27,15 +28,12 @@ from core.measures.endings import (
 from core.stats.differences import changes
 from core.store.selection import Selection
 from pages.kit.cached import read
-from pages.kit.campaigns import in_transcripts
 from pages.kit.controls import choose_several
 from pages.kit.figures import draw_conditions_behind
 from pages.kit.look import END_SHORT, REASON_COLOUR, arm
-from pages.kit.names import dataset_name, model_colours
-from pages.kit.navigation import lead_to
+from pages.kit.names import model_colours
 from pages.kit.page import say_how_to_begin
-from pages.kit.section import draw_result, section_result
-from pages.kit.stored import conditions, runs_behind
+from pages.kit.section import draw_result, open_counted, section_result
 from pages.kit.view import ask_selection, in_words, names_on, offered
 
 _DEFAULT_ARMS: list[Arm] = [("multi_turn", "mcq"), ("multi_turn", "frq")]
@@ -50,18 +48,6 @@ def draw_endings() -> None:
         say_how_to_begin("No conversation is stored yet.", icon="forum")
         return
     selection = ask_selection(offers, "models", "datasets", "specialties")
-    (case_set,) = selection.case_sets or (None,)
-
-    def open_conversations(row: Row) -> None:
-        """Open the transcripts of a row’s model, filtered by the row’s reason if it has one."""
-        lead_to(
-            "transcripts",
-            **in_transcripts(runs_behind(conditions(case_set), row["model"])),
-            transcripts_ends=[END_SHORT[row.label["reason"]]] if "reason" in row.label else [],
-            transcripts_specialties=selection.specialties or (),
-            transcripts_datasets=[dataset_name(name) for name in selection.datasets or ()],
-        )
-
     st.header(REASONS.title, anchor=False)
     about = f"{in_words(selection)}."
     reasons = section_result(REASONS, selection)
@@ -75,7 +61,7 @@ def draw_endings() -> None:
         names,
         name="endings_reasons",
         charts={"reasons": reasons_chart},
-        on_row=open_conversations,
+        on_row=partial(open_counted, selection),
         titled=False,
     )
     st.caption("Click a part of a bar, or a row, to read its conversations.")
@@ -84,7 +70,7 @@ def draw_endings() -> None:
         replace(section_result(WITHOUT_DIAGNOSIS, selection), notes=()),
         names,
         name="endings",
-        on_row=open_conversations,
+        selection=selection,
     )
     st.caption(
         "Final diagnosis: the doctor’s last message has “Final Diagnosis”; no question: neither that nor a question "
@@ -96,7 +82,13 @@ def draw_endings() -> None:
     st.header(TURNS.title, anchor=False)
     turns = replace(section_result(TURNS, selection), notes=())
     draw_result(
-        replace(TURNS, caption=about), turns, names, name="endings_turns", charts={"turns": turns_chart}, titled=False
+        replace(TURNS, caption=about),
+        turns,
+        names,
+        name="endings_turns",
+        selection=selection,
+        charts={"turns": turns_chart},
+        titled=False,
     )
     _draw_what_if(selection)
 

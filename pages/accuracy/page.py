@@ -104,7 +104,7 @@ def draw_accuracy() -> None:
         empty=_NO_MATCH,
         titled=False,
     )
-    _draw_what_is_behind(result, selection, split, options)
+    _draw_what_is_behind(result, selection)
 
 
 def draw_static() -> None:
@@ -122,7 +122,7 @@ def draw_static() -> None:
     result = draw_section(
         STATIC, selection, options=options, on_row=choose_bar, name="accuracy_static", empty=_NO_MATCH, titled=False
     )
-    _draw_what_is_behind(result, selection, "dataset" if several else None, options)
+    _draw_what_is_behind(result, selection)
 
 
 def draw_pairs() -> None:
@@ -208,9 +208,7 @@ def _ask_shared(selection: Selection) -> bool:
     )
 
 
-def _draw_what_is_behind(
-    result: Result | None, selection: Selection, split: AccuracySplit | None, options: dict[str, object]
-) -> None:
+def _draw_what_is_behind(result: Result | None, selection: Selection) -> None:
     """Draw how to get answers if there are none, then the conditions and cases behind the rows."""
     stored_rows = [row for row in result.figures if not row.source] if result else []
     if not stored_rows:
@@ -227,7 +225,7 @@ def _draw_what_is_behind(
     if result is None:
         return
     draw_conditions_behind({row.label["model"] for row in stored_rows}, selection, "these models")
-    draw_cases_behind(result, selection, split, shared_cases=bool(options.get("shared_cases")))
+    draw_cases_behind(result, selection)
 
 
 if __name__ == "__main__":

@@ -6,10 +6,12 @@ import pandas as pd
 import streamlit as st
 
 from core.events import Answered, Event, Graded, Summarised, Utterance
+from core.measures.behind import Part
 from core.measures.paired import PairedCase
 from core.store.queries.trials import Conversation
 from core.store.selection import Selection
-from pages.compare.data import ComparedArm, case_pairs, runs_of
+from pages.compare.data import ComparedArm, case_pairs, counted_in, runs_of
+from pages.kit.behind import behind_row
 from pages.kit.cases import behind, choose_case
 from pages.kit.chat import draw_chat, message
 from pages.kit.controls import choose
@@ -27,6 +29,12 @@ _GROUPS: dict[str, Callable[[PairedCase], bool]] = {
     "Both right": lambda c: c.outcome == "both",
     "Both wrong": lambda c: c.outcome == "neither",
     "All": lambda c: True,
+}
+_PARTS: dict[str, Part] = {
+    "Became right": "became_right",
+    "Became wrong": "became_wrong",
+    "Improved": "improved",
+    "Regressed": "regressed",
 }
 
 
@@ -47,6 +55,8 @@ def _draw_list(sides: tuple[ComparedArm, ComparedArm], selection: Selection, lab
     st.caption(f"{len(listed):,} of {len(pairs):,} cases, largest change first.")
     if not listed:
         return
+    words = "Read these conversations" if group in _PARTS else "Read the conversations of all these cases"
+    link("transcripts", words, "forum", **behind_row(*counted_in(sides, selection), _PARTS.get(group, "counted")))
     table = pd.DataFrame(
         [
             {

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from core.asking.persona import label, parse_persona
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
-from core.measures.base import Comparison
+from core.measures.base import Comparison, Counted, Side
 from core.measures.comparison import DifferenceInterval
 from core.measures.extent import read_extents
 from core.measures.notes import Basis
@@ -176,6 +176,13 @@ def comparison(
 
 def case_pairs(first: ComparedArm, second: ComparedArm, selection: Selection) -> list[PairedCase]:
     return paired_cases(_cases(first, selection), _cases(second, selection))
+
+
+def counted_in(sides: tuple[ComparedArm, ComparedArm], selection: Selection) -> tuple[Selection, Counted]:
+    """Return what a row of the comparison counts, and the selection in which its conditions have their names."""
+    first, second = (Side(side.subject.model, side.arm, side.subject.run_id) for side in sides)
+    counts = Counted((first, second), case_sets=tuple(selection.case_sets or ()))
+    return replace(selection, case_sets=None, conditions=None), counts
 
 
 def _cases(side: ComparedArm, selection: Selection) -> dict[str, CaseScore]:

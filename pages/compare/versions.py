@@ -11,7 +11,7 @@ import streamlit as st
 from core.datasets.published import printed_sets
 from core.figures.report import chart_of
 from core.measures.accuracy import printed_twice
-from core.measures.base import Result, Row, Section
+from core.measures.base import Counted, Result, Row, Section, Side
 from core.measures.choice_rules import rules_in_words
 from core.measures.compare import difference_rows, report_monitor, without_shared_cases
 from core.measures.notes import detectable_notes
@@ -32,8 +32,8 @@ from pages.compare.lineage import (
     stored_versions,
     versions_of,
 )
+from pages.kit.behind import behind_row
 from pages.kit.cached import ask
-from pages.kit.campaigns import in_transcripts
 from pages.kit.cases import open_behind
 from pages.kit.controls import choose, choose_several
 from pages.kit.figures import draw_conditions, draw_figure, draw_setting_differences
@@ -239,7 +239,8 @@ def _draw_steps(choice: VersionsChoice, rows: Sequence[Row], changes: Sequence[R
 
 def _draw_courses(choice: VersionsChoice) -> None:
     """Draw the length and the endings of each version's conversations."""
-    stored = ask(courses, Selection(case_sets=(choice.case_set,), mcq_rule=choice.selection.mcq_rule))
+    selection = Selection(case_sets=(choice.case_set,), mcq_rule=choice.selection.mcq_rule)
+    stored = ask(courses, selection)
     course_of = {version: stored[version] for version in choice.versions if version in stored}
     if not course_of:
         return
@@ -254,7 +255,7 @@ def _draw_courses(choice: VersionsChoice) -> None:
         for version, course in course_of.items()
     )
     st.header("How the conversations went", anchor=False)
-    links = [in_transcripts(runs_behind(conditions(choice.case_set), version)) for version in course_of]
+    links = [behind_row(selection, Counted((Side(version),), staffed=True)) for version in course_of]
     draw_table(
         table,
         "monitoring_conversations",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -14,18 +15,17 @@ from core.figures.report import caption_of, chart_of, panels_of
 from core.measures.base import Metric, MetricRequest, Positional, Result, Row, Section
 from core.measures.notes import result_of
 from core.stats.corrections import LABELS, format_p, stars
-from core.store.conditions import Condition
 from core.store.database import Store
 from core.store.selection import Selection
+from pages.kit.behind import behind_row
 from pages.kit.cached import cached_query, read
-from pages.kit.campaigns import in_transcripts
 from pages.kit.cases import excluded_in_words
 from pages.kit.controls import choose
 from pages.kit.figures import draw_figure
 from pages.kit.look import FORMAT, QUESTION_TYPE, RULE, STARS, plain
 from pages.kit.names import dataset_name, model_colours, model_name
 from pages.kit.navigation import lead_to
-from pages.kit.notes import basis, draw_notes, with_commands
+from pages.kit.notes import draw_notes, with_commands
 from pages.kit.samples import measured
 from pages.kit.tables import draw_as_table, draw_table
 from pages.kit.view import names_of, names_on
@@ -69,7 +69,7 @@ def draw_section(
         selection: The trials.
         options: Further options of the metric.
         charts: Section ``kind`` → a function of the page that draws the figure.
-        on_row: Called with the row of the clicked mark or line; by default the row's conversations are opened.
+        on_row: Called with the row of the clicked mark or line; by default a line opens the conversations it counts.
         names: Further label values in words.
         name: Key of the figure and name of its files.
         empty: Text if there are no rows; by default the metric's.
@@ -97,12 +97,11 @@ def draw_section(
     if not result.rows:
         st.info(with_commands(empty or metric.empty), icon=":material/info:")
         return None
-    conditions = {condition.name: condition for condition in basis(selection).conditions}
     draw_result(
         section,
         result,
         {**words_of(result, selection), **(names or {})},
-        behind=conditions,
+        selection=selection,
         charts=charts,
         on_row=on_row,
         name=name or f"section_{metric.name}",
@@ -118,7 +117,7 @@ def draw_result(
     names: Mapping[str, str],
     *,
     name: str,
-    behind: Mapping[str, Condition] | None = None,
+    selection: Selection | None = None,
     charts: Mapping[str, Chart] | None = None,
     on_row: Callable[[Row], None] | None = None,
     correction: str = "holm",
@@ -126,14 +125,17 @@ def draw_result(
 ) -> None:
     """Draw a result as its section declares: notes, figure, table and download; see ``draw_section``.
 
-    ``names`` are label values in words; ``behind`` maps condition names to conditions, for links to conversations.
+    ``names`` are label values in words. The conversations behind a row are opened in the ``selection`` of the result,
+    if it is given.
     """
     names = {**names, **section.words}
     draw_notes(result.notes, section.metric.page)
     if section.kind != "table":
         _draw_charts(section, result, names, (charts or {}).get(section.kind), on_row, name, titled=titled)
         _say_what_stars_mean(section, result, correction)
-    _draw_table(section, result, names, behind or {}, on_row, name)
+    if on_row is None and selection is not None and any(row.counts for row in result.figures):
+        on_row = partial(open_counted, selection)
+    _draw_table(section, result, names, on_row, name)
 
 
 def draw_sections(sections: Iterable[Section], selection: Selection, **options: Any) -> None:
@@ -296,28 +298,29 @@ def _parts_of(section: Section) -> dict[str, str]:
 
 
 def _draw_table(
-    section: Section,
-    result: Result,
-    names: Mapping[str, str],
-    behind: Mapping[str, Condition],
-    on_row: Callable[[Row], None] | None,
-    key: str,
+    section: Section, result: Result, names: Mapping[str, str], on_row: Callable[[Row], None] | None, key: str
 ) -> None:
     table = table_of(result, names, section)
-    runs = [_runs(row, behind) for row in result.rows]
 
-    def read_runs(place: int) -> None:
+    def open_row(place: int) -> None:
         row = result.rows[place]
         if on_row is not None and isinstance(row, Row):
             on_row(row)
-        else:
-            lead_to("transcripts", **in_transcripts(runs[place]))
+        elif not isinstance(row, Row) and (trial_id := row.get("trial_id")):
+            lead_to("transcripts", trial=trial_id)
 
-    opens = read_runs if on_row is not None or any(runs) else None
+    of_trials = any(not isinstance(row, Row) and "trial_id" in row for row in result.rows)
+    opens = open_row if on_row is not None or of_trials else None
     draw = draw_as_table if section.folded else draw_table
     draw(table, key, on_row=opens)
     if opens and not section.folded:
         st.caption("Choose a row to read the conversations behind it.")
+
+
+def open_counted(selection: Selection, row: Row) -> None:
+    """Lead to the conversations that a row of a result on a selection counts; a row without any leads nowhere."""
+    if row.counts is not None:
+        lead_to("transcripts", **behind_row(selection, row.counts))
 
 
 def table_of(result: Result, names: Mapping[str, str], section: Section) -> pd.DataFrame:
@@ -357,9 +360,3 @@ def _cell_value(name: str, value: Any, names: Mapping[str, str]) -> Any:
 
 def _word(part: str, value: Any, names: Mapping[str, str]) -> str:
     return str(_WORDS.get(part, {}).get(value) or names.get(value, value))
-
-
-def _runs(row: Any, behind: Mapping[str, Condition]) -> tuple[str, ...]:
-    label = row.label if isinstance(row, Row) else row
-    conditions = [value for value in label.values() if isinstance(value, str) and value in behind]
-    return behind[conditions[0]].runs if conditions else ()

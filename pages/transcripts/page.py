@@ -24,6 +24,7 @@ from core.store.queries.trials import (
 )
 from core.store.queries.utterances import first_matches
 from core.store.selection import McqRule, Selection
+from pages.kit.behind import ChosenRow, ask_row
 from pages.kit.cached import ask, cached_query
 from pages.kit.campaigns import names_in
 from pages.kit.case.facts import draw_facts_ledger
@@ -71,11 +72,15 @@ _FULL_HEIGHT = 15
 
 
 @cached_query(entries=64)
-def matching_page(selection: Selection, page: int) -> tuple[int, list[Conversation], dict[str, str]]:
+def matching_page(
+    selection: Selection, row: ChosenRow | None, page: int
+) -> tuple[int, list[Conversation], dict[str, str]]:
     """Return the number of matching conversations, one page of them, and by trial the message with the searched words.
 
-    ``page`` counts from 0. Beyond the last page there are no rows and the number is 0.
+    ``page`` counts from 0. Beyond the last page there are no rows and the number is 0. Matches are behind the ``row``,
+    if one is chosen.
     """
+    selection = row.within(selection) if row else selection
     with Store().read() as cursor:
         count, rows = counted_page(cursor, selection, limit=_PAGE, offset=page * _PAGE)
         ids = [row.trial_id for row in rows]
@@ -84,7 +89,8 @@ def matching_page(selection: Selection, page: int) -> tuple[int, list[Conversati
 
 
 @cached_query(entries=8)
-def matching_ids(selection: Selection) -> list[str]:
+def matching_ids(selection: Selection, row: ChosenRow | None) -> list[str]:
+    selection = row.within(selection) if row else selection
     with Store().read() as cursor:
         return conversation_ids(cursor, selection)
 
@@ -203,13 +209,13 @@ def _ask_answer(arms: Sequence[str]) -> tuple[str, str, tuple[str, ...] | None]:
     return answered_in, rule, tuple(verdicts) or None
 
 
-def draw_matches(selection: Selection, stored: int) -> None:
+def draw_matches(selection: Selection, row: ChosenRow | None, stored: int) -> None:
     """Draw one page of the matches; ``stored`` is the number of all conversations. A click opens a conversation."""
     page = page_asked(_PAGE_NAME)
-    total, conversations, matches = matching_page(selection, page - 1)
+    total, conversations, matches = matching_page(selection, row, page - 1)
     if not conversations and page > 1:  # the URL is that of a longer list
         page = 1
-        total, conversations, matches = matching_page(selection, 0)
+        total, conversations, matches = matching_page(selection, row, 0)
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         st.markdown(f"**{total:,}** of {stored:,} conversations")
         draw_pager(_PAGE_NAME, page, -(-total // _PAGE))
@@ -220,13 +226,17 @@ def draw_matches(selection: Selection, stored: int) -> None:
         conversations_table(conversations, selection, matches),
         "transcripts",
         {"Case": st.column_config.TextColumn(width=140), "Turns": st.column_config.NumberColumn(format="%d")},
-        on_row=lambda row: st.query_params.update(trial=conversations[row].trial_id),
+        on_row=lambda number: st.query_params.update(trial=conversations[number].trial_id),
         height=560 if len(conversations) > _FULL_HEIGHT else "content",
         download="",
         alt="Matching conversations",
     )
     with st.container(horizontal=True, vertical_alignment="center"):
-        offer_csv(lambda: every_conversation(selection), "conversations", "Download all matches as CSV")
+        offer_csv(
+            lambda: every_conversation(row.within(selection) if row else selection),
+            "conversations",
+            "Download all matches as CSV",
+        )
         st.caption(
             f"Choose a row to read the conversation. Choices are judged by the {RULE_SHORT[selection.mcq_rule]}."
         )
@@ -285,10 +295,10 @@ def every_conversation(selection: Selection) -> pd.DataFrame:
     )
 
 
-def draw_reading(trial_id: str, selection: Selection) -> None:
+def draw_reading(trial_id: str, selection: Selection, row: ChosenRow | None) -> None:
     """Draw a conversation, with links to its neighbours in the list."""
     stored = reading(trial_id)
-    draw_links(trial_id, selection, stored)
+    draw_links(trial_id, matching_ids(selection, row), stored)
     if stored is None:
         st.info("This conversation is not stored here.", icon=":material/search_off:")
         return
@@ -334,17 +344,17 @@ def draw_reading(trial_id: str, selection: Selection) -> None:
         draw_analyses(stored.case, stored)
     draw_other_trials(conversation)
     # read the neighbours into the cache now, so that the next step along the list is quick
-    ids = matching_ids(selection)
+    ids = matching_ids(selection, row)
     place = ids.index(trial_id) if trial_id in ids else None
     for neighbour in () if place is None else (*ids[place + 1 : place + 2], *ids[max(0, place - 1) : place]):
         if (read_ahead := reading(neighbour)) is not None:
             trials_of_case(read_ahead.conversation.case_key)
 
 
-def draw_links(trial_id: str, selection: Selection, stored: ConversationRecord | None) -> None:
+def draw_links(trial_id: str, ids: Sequence[str], stored: ConversationRecord | None) -> None:
     """Draw links back to the list, to the neighbours, and to the pages that replay, debug or fork this conversation."""
     with st.container(horizontal=True, vertical_alignment="center"):
-        draw_steps(matching_ids(selection), trial_id, "trial", _PAGE_NAME, _PAGE)
+        draw_steps(ids, trial_id, "trial", _PAGE_NAME, _PAGE)
         if stored is None:
             return
         link("live", "Watch it again", "smart_display", trial=trial_id)
@@ -425,10 +435,11 @@ def draw_transcripts() -> None:
         "Find conversations", icon=":material/search:", expanded=not trial, key=f"transcripts_find_{bool(trial)}"
     ):
         selection = ask_filter(available)
+    row = ask_row()
     if trial:
-        draw_reading(trial, selection)
+        draw_reading(trial, selection, row)
     else:
-        draw_matches(selection, available.conversations)
+        draw_matches(selection, row, available.conversations)
 
 
 if __name__ == "__main__":

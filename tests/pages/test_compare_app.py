@@ -10,8 +10,13 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.events import Ended, Utterance, Verdict
+from core.measures.base import MetricRequest
+from core.measures.behind import trials_behind
 from core.store.database import Store
 from core.store.fold import fold
+from core.store.selection import Selection
+from pages.compare.data import ComparedArm, arms_of, comparison, counted_in
+from pages.kit.subjects import Subject
 from tests.core.store.builders import a_case, a_header, a_trial, answered, as_released, graded, grades, write_journal
 from tests.pages.test_accuracy_app import frame
 from tests.support.pages import button, trouble, words
@@ -54,6 +59,31 @@ def store_two_models(store: Store) -> None:
 def two_models(database: Path) -> Path:
     copy_of(store_two_models, database.parent)
     return database
+
+
+@pytest.mark.usefixtures("two_models")
+def test_a_side_has_only_the_cases_of_the_selection() -> None:
+    subject, arm = Subject("openai/b"), ("multi_turn", "frq")
+    chosen = Selection(case_sets=("ours",), specialties=("Neurology",))
+    assert {key: case.score for key, case in arms_of(subject, chosen)[arm].items()} == {"ours/5": 1.0, "ours/6": 0.0}
+    assert len(arms_of(subject, Selection(case_sets=("ours",)))[arm]) == 6
+    assert arms_of(subject, Selection(case_sets=("theirs",))) == {}
+
+
+@pytest.mark.usefixtures("two_models")
+def test_a_row_of_two_models_opens_the_conversations_of_both() -> None:
+    selection = Selection(case_sets=("ours",), specialties=("Dermatology",))
+    first, second = (ComparedArm(Subject(model), ("multi_turn", "frq")) for model in ("openai/a", "openai/b"))
+    sides = first, second
+    named, counts = counted_in(sides, selection)
+    trials = trials_behind(MetricRequest(Store(), named), counts)
+    result = comparison(*sides, selection, "smoothed")
+    # of cases 1 to 4, a is right on 1 and 2, b on 2, 3 and 4, each in two trials
+    assert (result.improved, result.regressed, result.equal) == (2, 1, 1)
+    assert sorted(trials["became_wrong"]) == ["first/1/0", "first/1/1", "second/1/0", "second/1/1"]
+    assert {part: len(trials[part]) for part in ("counted", "improved", "regressed", "equal")} == {
+        "counted": 16, "improved": 8, "regressed": 4, "equal": 4,
+    }  # fmt: skip
 
 
 @pytest.mark.slow

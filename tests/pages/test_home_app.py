@@ -21,6 +21,7 @@ from core.store.queries.trials import count_conversations
 from core.store.selection import Selection
 from pages.home import exclusions
 from pages.kit import sessions as live_sessions
+from pages.kit.look import plain
 from tests.support.campaigns import stop_all
 from tests.support.pages import button, has_button, run_until, trouble, words
 from tests.support.stores import campaign, copy_of
@@ -46,22 +47,22 @@ def test_with_nothing_stored_a_consultation_is_one_click_away_above_the_publishe
     assert not has_button(app, "Measure them all")
 
 
-@pytest.mark.slow
-def test_a_consultation_plays_on_this_page_and_another_one_follows(open_page: Open) -> None:
-    app = app_with_session(open_page("home"))
-    (first,) = live_sessions._sessions().values()
-    first.session.speed = 1000.0
-    run_until(app, lambda a: has_button(a, "Watch another"))
-    assert trouble(app) == []
-    assert first.case is not None
-    assert f"Right answer: **{first.case.answer}**" in words(app)
-    assert [parse_qs(link.proto.query_string).get("trial") for link in app.get("page_link")].count(
-        [first.trial_id]
-    ) == 1
-    app = app_with_session(app)
-    assert [entry.case.case_key for entry in live_sessions._sessions().values() if entry.case] == list(demonstration())[
-        :2
-    ]
+def test_a_consultation_plays_on_this_page_and_each_press_shows_another(open_page: Open) -> None:
+    app, dialogues = open_page("home"), list[list[str]]()
+    for _ in range(3):
+        app = app_with_session(app)
+        shown = list(live_sessions._sessions().values())[-1]
+        shown.session.speed = 1000.0
+        run_until(app, lambda a: has_button(a, "Watch another"))
+        assert trouble(app) == []
+        assert shown.case is not None
+        assert f"Right answer: **{plain(shown.case.answer)}**" in words(app)
+        links_of = [parse_qs(link.proto.query_string).get("trial") for link in app.get("page_link")]
+        assert links_of.count([shown.trial_id]) == 1
+        dialogues.append([message.markdown[0].value for message in app.chat_message])
+    assert len(set(map(tuple, dialogues))) == 3
+    started = [entry.case.case_key for entry in live_sessions._sessions().values() if entry.case]
+    assert started == list(demonstration())[:3]
 
 
 def app_with_session(app: AppTest) -> AppTest:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from core.errors import AnamnesisError
-from core.measures.base import MetricRequest, Result, Row, Section
+from core.measures.accuracy import report
+from core.measures.base import Counted, MetricRequest, Result, Row, Section, Side
+from core.measures.behind import Behind, read_address
 from core.measures.notes import result_of
 from core.measures.registry import modules, sections
 from core.store.database import Store
 from core.store.queries.runs import runs
 from core.store.selection import Selection
-from pages.kit.section import section_result, table_of, words_of
+from pages.kit.section import draw_result, section_result, table_of, words_of
+from tests.support.behind import faults_of
 from tests.support.pages import filled_study
 from tests.support.stores import copy_of
 
@@ -79,7 +82,10 @@ def table_faults(section: Section, shown: Result, selection: Selection) -> list[
 
 @pytest.mark.slow
 def test_a_section_shows_the_rows_and_notes_of_its_metric(database: Path) -> None:
-    """Each metric is computed once more, as its command does; each section's table is compared with its rows."""
+    """Each metric is computed once more, as its command does; each section's table is compared with its rows.
+
+    The first and the last row that open conversations open as many as they count.
+    """
     store = copy_of(filled_study, database.parent)
     with store.read() as cursor:
         by_rules = [run.run_id for run in runs(cursor) if run.doctor == "reference/bayes" and run.protocol != "craftmd"]
@@ -97,5 +103,35 @@ def test_a_section_shows_the_rows_and_notes_of_its_metric(database: Path) -> Non
         assert isinstance(shown, Result), name
         with_rows += bool(shown.rows)
         faults += [f"{name}: {fault}" for fault in table_faults(section, shown, selection)]
+        opening = [row for row in shown.figures if row.counts is not None]
+        ends = [*opening[:1], *opening[1:][-1:]]
+        faults += [f"{name}: {fault}" for row in ends for fault in faults_of(row, MetricRequest(store, selection))]
     assert faults == []
     assert with_rows >= LEAST_WITH_ROWS
+
+
+def test_a_line_opens_what_its_row_counts_and_nothing_if_the_row_does_not_say_what(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened: list[dict[str, str]] = []
+    clicks: list[Callable[[int], None] | None] = []
+    monkeypatch.setattr("pages.kit.section.draw_table", lambda table, key, on_row: clicks.append(on_row))
+    monkeypatch.setattr("pages.kit.section.lead_to", lambda page, **query: opened.append({"page": page, **query}))
+    monkeypatch.setattr("pages.kit.section.st.caption", lambda words: None)
+    section = Section("Right", report, kind="table")
+    counts = Counted((Side("a", ("vignette", "mcq")),))
+    figure, sourced, silent = Row({"model": "a"}, 0.5, counts=counts), Row({"model": "b"}, 0.5), {"model": "a"}
+    trial = {"model": "a", "trial_id": "run/1/0"}
+    selection = Selection(case_sets=("ours",))
+    for rows in ((figure, sourced), (sourced, silent), (trial, silent)):
+        draw_result(section, Result("Right", rows), {}, name="right", selection=selection)
+    of_figures, of_silent, of_trials = clicks
+    assert of_silent is None
+    assert of_figures is not None
+    assert of_trials is not None
+    for number in (0, 1):
+        of_figures(number)
+        of_trials(number)
+    behind, reading = opened
+    assert (behind["page"], read_address(behind["row"])) == ("transcripts", Behind(selection, counts))
+    assert reading == {"page": "transcripts", "trial": "run/1/0"}

@@ -171,6 +171,17 @@ def test_a_persona_is_offered_for_a_patient_that_is_a_model(open_page: Open) -> 
     assert app.selectbox(key="runs_temperament").value == "plain"
 
 
+def test_a_click_on_resume_starts_the_run_again(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    header = a_header("cut-short", [a_case()], trials=2)
+    write_journal(Store().journals, "cut-short", header, a_trial(trial_id="cut-short/1/0", run_id="cut-short"))
+    resumed: list[str] = []
+    monkeypatch.setattr("pages.runs.progress.go_on", resumed.append)
+    app = open_page("runs", run="cut-short")
+    button(app, "Resume").click().run()
+    assert resumed == ["cut-short"]
+    assert trouble(app) == []
+
+
 @pytest.mark.slow
 def test_a_campaign_runs_to_its_end_in_a_process_of_its_own(open_page: Open) -> None:
     app = small(open_page("runs"), 2, 1)

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from core.measures.base import Counted, Side
 from core.store.database import Store
 from core.store.fold import fold
+from core.store.selection import Selection
+from pages.kit.behind import behind_row
 from pages.kit.chat import marked
 from pages.transcripts.page import excerpt
 from tests.core.store.builders import (
@@ -102,6 +105,27 @@ def test_choices_are_filtered_by_the_chosen_rule(filled: Store, open_page: Open)
     assert "Remove a filter" in words(strict)
     differ = open_page("transcripts", transcripts_arm=filters["transcripts_arm"], transcripts_rule="Differ")
     assert "**60** of 60" in words(differ)
+
+
+def test_the_conversations_behind_a_row_are_listed_in_parts_until_all_are_shown_again(
+    filled: Store, open_page: Open
+) -> None:
+    """Of 60 free responses 58 count, of which 29 are right; those to case 8 were refused."""
+    row = behind_row(Selection(), Counted((Side("openai/a", ("multi_turn", "frq")),)))
+    app = open_page("transcripts", **row)
+    assert trouble(app) == []
+    assert "**58** of 60 conversations" in words(app)
+    assert "29 cases" in words(app)
+    wrong = open_page("transcripts", **row, row_part="wrong", transcripts_case="case_7")
+    assert listed(wrong) == [("case 7", 1)]
+    excluded = open_page("transcripts", **row, row_part="excluded")
+    assert listed(excluded) == [("case 8", 1), ("case 8", 2)]
+    button(excluded, "Show all conversations").click().run()
+    assert "**60** of 60 conversations" in words(excluded)
+    assert not {"row", "row_part"} & set(excluded.query_params)
+    damaged = open_page("transcripts", row="{")
+    assert len(damaged.warning) == 1
+    assert "**60** of 60 conversations" in words(damaged)
 
 
 def test_another_filter_begins_at_the_first_page(filled: Store, open_page: Open) -> None:

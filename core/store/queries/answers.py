@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import starmap
 from typing import Any, Literal, NamedTuple
 
 import duckdb
@@ -364,6 +366,58 @@ _OUTCOMES = """
     FROM counts WHERE NOT staffed
     GROUP BY model, place, format, question_type, case_key, end_reason, concluded, by_strict HAVING answers > 0
     ORDER BY place, format, question_type, case_key, end_reason, concluded"""
+
+
+class TrialOutcome(NamedTuple):
+    """The verdict that counts, or that says why the answer does not, on a trial's answer in one arm."""
+
+    trial_id: str
+    case_key: str
+    format: Format
+    question_type: QuestionType
+    verdict: Verdict | Literal["ungraded"]
+
+
+def trial_outcomes(
+    cursor: duckdb.DuckDBPyConnection, selection: Selection, model: str, arms: Sequence[tuple[Format, QuestionType]]
+) -> list[TrialOutcome]:
+    """Return the answers behind the ``case_scores`` of one condition of a selection in some of its arms."""
+    select(cursor, selection)
+    of_condition = {"model": model, "arms": [":".join(arm) for arm in arms]}
+    rows = cursor.execute(_OF_ARMS, {**selection.parameters(_OF_ARMS), **of_condition}).fetchall()
+    return list(starmap(TrialOutcome, rows))
+
+
+_OF_ARMS = f"""
+    WITH {OUTCOMES}
+    SELECT trial_id, selected.case_key, format, question_type, verdict
+    FROM outcomes AS verdicts JOIN selected USING (trial_id)
+    WHERE model = $model AND list_contains($arms, format || ':' || question_type) AND {IN_ARMS}"""
+
+
+class EndedTrial(NamedTuple):
+    """A trial with a conversation; ``concluded`` and ``doctor_turns`` as in ``conversation_endings``."""
+
+    trial_id: str
+    case_key: str
+    end_reason: EndReason
+    concluded: bool
+    doctor_turns: int | None
+
+
+def ended_trials(
+    cursor: duckdb.DuckDBPyConnection, selection: Selection, model: str, *, staffed: bool = False
+) -> list[EndedTrial]:
+    """Return the conversations of one condition of a selection; ``staffed`` includes those with clinical staff."""
+    select(cursor, selection)
+    return list(starmap(EndedTrial, cursor.execute(_ENDED, {"model": model, "with_staffed": staffed}).fetchall()))
+
+
+_ENDED = f"""
+    SELECT trial_id, chosen.case_key, end_reason, coalesce(concluded, false), doctor_turns
+    FROM chosen JOIN seated USING (run_id) JOIN trials USING (trial_id)
+    LEFT JOIN {CONCLUDED.format(trials="chosen", which="")} AS lasts USING (trial_id)
+    WHERE model = $model AND end_reason IS NOT NULL AND ($with_staffed OR NOT staffed)"""
 
 FAILED: tuple[Verdict, ...] = ("provider_error", "refused", "cut", "ungradable")
 """Verdicts that do not count because somebody else than the doctor failed."""

@@ -8,6 +8,7 @@ import pytest
 
 from core.measures.base import Row
 from core.measures.graders.agreement import flip_rates
+from core.store.conditions import ACCEPTED, RunJudge, counting_judges
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.grades_by_grader import (
@@ -52,6 +53,13 @@ def test_the_prompts_of_a_releases_doctors_do_not_split_its_grader(store: Store)
     with store.read() as cursor:
         own = [grader for grader in stored_graders(cursor) if grader.grader.startswith(OWN)]
     assert [(grader.grader, grader.answers) for grader in own] == [(OWN, 11)]
+
+
+def test_a_grader_that_accepts_more_answers_never_counts_before_one_that_does_not() -> None:
+    """Each has judged all answers first, then a part later; who accepts more judged more, and later."""
+    plain = [RunJudge("openai/g", "p", (), 10, 100.0), RunJudge("openai/h", "p", (), 2, 200.0)]
+    accepting = [RunJudge(name, f"{ACCEPTED}x", (), n, at) for name, n, at in (("i", 12, 300.0), ("j", 3, 400.0))]
+    assert counting_judges([*accepting, *plain]) == counting_judges([*plain, *accepting]) == [*plain, *accepting]
 
 
 def flips(store: Store) -> dict[tuple[str, str], Row]:

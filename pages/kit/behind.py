@@ -1,0 +1,110 @@
+"""Links from a row of a result to exactly the conversations that it counts, and what Transcripts says about the row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+import streamlit as st
+
+from core.errors import UsageError
+from core.measures.base import Counted, MetricRequest, Side
+from core.measures.behind import Behind, Part, Trials, read_address, trials_behind
+from core.store.database import Store
+from core.store.selection import Selection
+from pages.kit.cached import read
+from pages.kit.controls import choose
+from pages.kit.look import END_SHORT, arm, plain
+from pages.kit.names import dataset_name
+from pages.kit.view import names_on
+
+_ROW = "row"
+_PART = "row_part"
+_PARTS: Mapping[Part, str] = {
+    "counted": "All that count",
+    "right": "Right",
+    "wrong": "Wrong",
+    "excluded": "Excluded",
+    "became_wrong": "Right before, wrong after",
+    "became_right": "Wrong before, right after",
+    "regressed": "Regressed",
+    "improved": "Improved",
+    "equal": "Equal",
+    "concluded": "With a final diagnosis",
+    "without_diagnosis": "Without a final diagnosis",
+}
+
+
+class ChosenRow(NamedTuple):
+    """The row in the URL, and the part of its conversations that is shown."""
+
+    behind: Behind
+    part: Part
+
+    def within(self, selection: Selection) -> Selection:
+        """Return a selection of conversations, restricted to those behind the row."""
+        return replace(selection, trials=tuple(read(_trials, self.behind)[self.part]))
+
+
+def behind_row(selection: Selection, counts: Counted, part: Part = "counted") -> dict[str, str]:
+    """Return the URL parameters with which Transcripts lists the conversations that a row on a selection counts."""
+    query = {_ROW: Behind(selection, counts).address, **({} if part == "counted" else {_PART: part})}
+    if of_arm := counts.sides[-1].arm:
+        query["transcripts_arm"] = ":".join(of_arm)
+        if of_arm[1].startswith("mcq"):
+            query["transcripts_rule"] = selection.mcq_rule
+    return query
+
+
+def ask_row() -> ChosenRow | None:
+    """Say which row the URL names, and ask for a part of its conversations; ``None`` if it names none."""
+    if not (address := st.query_params.get(_ROW)):
+        return None
+    try:
+        behind = read_address(address)
+        trials = read(_trials, behind)
+    except UsageError as error:
+        st.warning(plain(str(error)), icon=":material/link_off:")
+        return None
+    parts = [part for part, ids in trials.items() if ids or part == "counted"]
+    counted = trials["counted"]
+    extent = f"{len(counted):,} conversations on {len(set(counted.values())):,} cases"
+    numbers = ", ".join(f"{_PARTS[part].lower()}: {len(trials[part]):,}" for part in parts if part != "counted")
+    with st.container(border=True):
+        st.markdown(f"**{extent}** are behind the row {plain(_in_words(behind))}. :gray[{numbers}]")
+        with st.container(horizontal=True, vertical_alignment="center"):
+            part = choose(
+                "Behind the row", parts, _PART, names=_PARTS, shape="segments", hidden=True, on_change=_first_page
+            )
+            st.button("Show all conversations", icon=":material/filter_alt_off:", key="behind_all", on_click=_leave)
+    return ChosenRow(behind, part)
+
+
+def _trials(store: Store, behind: Behind) -> Trials:
+    return trials_behind(MetricRequest(store, behind.selection, query=read), behind.counts)
+
+
+def _first_page() -> None:
+    st.query_params.pop("transcripts_page", None)
+
+
+def _leave() -> None:
+    for name in (_ROW, _PART, "transcripts_page"):
+        st.query_params.pop(name, None)
+
+
+def _in_words(behind: Behind) -> str:
+    counts = behind.counts
+    names = names_on(behind.selection)
+
+    def side_in_words(side: Side) -> str:
+        return ", ".join([names.get(side.model, side.model), *([arm(*side.arm)] if side.arm else [])])
+
+    words = [
+        " → ".join(map(side_in_words, counts.sides)),
+        "" if counts.group is None else dataset_name(counts.group) if counts.group else "no group stated",
+        END_SHORT[counts.end_reason] if counts.end_reason else "",
+        "" if counts.turns is None else f"{counts.turns} doctor turns",
+    ]
+    return "; ".join(filter(None, words))
