@@ -121,8 +121,7 @@ def export_duckdb(out: Out, with_cases: WithCases = False) -> int:
     with store.read() as cursor:
         unfinished = in_progress(cursor)
         texts = PublicTexts(cursor, with_cases=with_cases)
-        for case_key, content_hash in stored_case_keys(cursor):
-            texts.may_leave(case_key, content_hash)
+        texts.of(stored_case_keys(cursor))
     change = None if with_cases else WithoutTexts(texts.withheld, dumped_without_text, WITHHELD)
     withheld = store.copy_to(out, without_reviews=unfinished, change=change)
     print(f"Wrote the database to {out}.")

@@ -5,17 +5,17 @@ Every export asks here. A case whose licence is not stated has no open licence, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator
+from typing import Annotated, Any
 
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import Field, TypeAdapter
 
 from core.case import Case
 from core.datasets.licences import texts_may_leave
 from core.events import (
-    EVENTS,
     Answered,
     Assessed,
     Called,
@@ -64,13 +64,18 @@ class PublicTexts:
 
     def may_leave(self, case_key: str, content_hash: str | None) -> bool:
         key = (case_key, content_hash or None)
+        return key in self.of([key])
+
+    def of(self, keys: Collection[CaseKey]) -> set[CaseKey]:
+        """Return the cases whose texts may leave."""
         if self._with_cases:
-            return True
-        if key not in self._asked:
-            self._asked[key] = texts_may_leave(cases_of(self._cursor, [key]).get(key))
-            if not self._asked[key]:
-                self.withheld.add(key)
-        return self._asked[key]
+            return set(keys)
+        if new := [key for key in keys if key not in self._asked]:
+            cases = cases_of(self._cursor, new)
+            self._asked |= {key: texts_may_leave(cases.get(key)) for key in new}
+        allowed = {key for key in keys if self._asked[key]}
+        self.withheld |= set(keys) - allowed
+        return allowed
 
     @property
     def sentence(self) -> str:
@@ -81,8 +86,11 @@ class PublicTexts:
 def public_results(cursor: duckdb.DuckDBPyConnection, selection: Selection, texts: PublicTexts) -> pa.Table:
     """Return the rows of ``results``, without texts that may not leave."""
     table = results(cursor, selection)
-    keys = zip(table["case_key"].to_pylist(), table["content_hash"].to_pylist(), strict=True)
-    allowed = pa.array([texts.may_leave(*key) for key in keys], pa.bool_())
+    keys = [
+        (row["case_key"], row["content_hash"] or None) for row in table.select(["case_key", "content_hash"]).to_pylist()
+    ]
+    public = texts.of(set(keys))
+    allowed = pa.array([key in public for key in keys], pa.bool_())
     for name in _TEXTS:
         column = table[name]
         hidden = pc.if_else(pc.or_kleene(allowed, pc.is_null(column)), column, WITHHELD)
@@ -101,9 +109,17 @@ def public_transcripts(
             yield {**trial, "summary": hidden(trial["summary"]), "events": dumped_without_text(trial["events"])}
 
 
-def dumped_without_text(events: Iterable[Any]) -> list[dict[str, Any]]:
-    """Return stored events without texts."""
-    return [event_without_text(event).model_dump(mode="json") for event in EVENTS.validate_python(list(events))]
+_EVENT: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="kind")])
+
+
+def dumped_without_text(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return stored events without texts; a call that is stored elsewhere is only named by its id."""
+    return [
+        event
+        if event["kind"] == "called" and "call" not in event
+        else event_without_text(_EVENT.validate_python(event)).model_dump(mode="json")
+        for event in events
+    ]
 
 
 def event_without_text(event: Event) -> Event:

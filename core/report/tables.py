@@ -64,7 +64,8 @@ class Table(NamedTuple):
 
     def first(self, words: int) -> Table:
         """Return the table with the rows that have at most so many words, and at least ``LEAST_ROWS``."""
-        rows, left = [], words
+        rows: list[tuple[str, ...]] = []
+        left = words
         for row in self.rows:
             left -= _words_of(row)
             if left < 0 and len(rows) >= LEAST_ROWS:

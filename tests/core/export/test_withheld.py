@@ -45,7 +45,11 @@ QUOTING = (
 
 
 def planted_cases(licence: str) -> list[Case]:
-    secret = {"vignette": f"A man has {TOKEN}.", "question": f"What is {TOKEN}?", "answer": TOKEN}
+    secret = {
+        "vignette": f"A man has {TOKEN}.",
+        "question": f"What is the most likely diagnosis of this {TOKEN}?",
+        "answer": TOKEN,
+    }
     return [
         a_case(1, **secret, choices=(TOKEN, "Eczema"), synonyms=(f"{TOKEN} minor",), licence=licence),
         a_case(2, licence="MIT"),
