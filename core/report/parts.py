@@ -273,7 +273,10 @@ PARTS: Mapping[str, Part] = {
     "responses": Part(
         "All responses",
         "Where all prompts and responses can be read.",
-        text=lambda facts: ["These commands write every message, request and response:"],
+        text=lambda facts: [
+            "These commands write every message, request and response; texts of cases without an open licence only "
+            "with --with-cases:"
+        ],
         command=lambda run: None if run.source in PLAYED_ELSEWHERE else transcripts_command(run),
     ),
     "prompts": Part(
