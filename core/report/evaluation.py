@@ -64,12 +64,12 @@ class EvaluationFacts:
     def limits(self) -> dict[Note, list[str]]:
         """Return note → titles of the figures that it is about: the severe notes first, one of each kind before others.
 
-        That nothing was excluded is no limit.
+        That nothing was excluded is no limit; neither is a sample that a figure of the report draws.
         """
         about: dict[Note, list[str]] = {}
         for name, result in self.results.items():
             for note in result.notes:
-                if not (note.kind == "excluded" and note.text.endswith("nothing.")):
+                if note.kind != "sample" and not (note.kind == "excluded" and note.text.endswith("nothing.")):
                     about.setdefault(replace(note, models=(), page=""), []).append(FIGURES[name].title)
         seen = Counter[str]()
         order: dict[Note, tuple[bool, int, int]] = {}

@@ -16,7 +16,7 @@ from core.cli.app import main
 from core.errors import UsageError
 from core.jobs.repeat import run_command_of
 from core.journal import Hypothesis
-from core.measures.base import MetricRequest, cell_in_words
+from core.measures.base import MetricRequest, Note, cell_in_words
 from core.measures.notes import result_of
 from core.report import evaluation as evaluation_module
 from core.report.evaluation import (
@@ -445,6 +445,15 @@ def test_the_first_page_has_question_comparison_result_and_three_limits_before_t
         shown = rows[model, "Multi-turn, free response"]
         interval = f"{row['ci_low'] * 100:.1f} % to {row['ci_high'] * 100:.1f} %"
         assert shown[2:] == ("50.0 %", interval, "2", "0")
+
+
+def test_a_sample_that_the_report_draws_is_no_limit_of_the_study(facts: EvaluationFacts) -> None:
+    sampled = Note("sample", "Random sample: 100 of 120 trials.", "high")
+    accuracy = facts.results["accuracy"]
+    with_note = {**facts.results, "accuracy": replace(accuracy, notes=(sampled, *accuracy.notes))}
+    changed = chart(replace(facts, results=with_note))
+    assert changed.first_page.limits == chart(facts).first_page.limits
+    assert sampled.text in to_markdown(changed).decode()  # at its figure
 
 
 def test_a_stated_hypothesis_is_the_question_and_its_outcome_comes_first(facts: EvaluationFacts) -> None:
