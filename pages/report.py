@@ -24,7 +24,8 @@ from core.report.evaluation import (
     save_texts,
     with_current_texts,
 )
-from core.report.forms import REPORT_FORMS
+from core.report.first_page import HEADS
+from core.report.forms import REPORT_FORMS, prompts_to_markdown
 from core.report.guidelines import guideline, guidelines
 from core.report.parts import PARTS
 from core.store.database import Store
@@ -139,8 +140,38 @@ def _draw_evaluation(evaluation: Evaluation, chosen: Sequence[str], read_at: flo
                 icon=f":material/{icon}:",
                 on_click="ignore",
             )
+        st.download_button(
+            "Prompts (Markdown)",
+            functools.partial(prompts_to_markdown, evaluation),
+            f"report-{evaluation.guideline.name}-prompts.md",
+            "text/markdown",
+            key="report_take_prompts",
+            icon=":material/description:",
+            on_click="ignore",
+            disabled=not evaluation.prompts,
+        )
         _draw_again(chosen, read_at)
-    draw_sections({"Items and fields": _draw_items, "Figures": _draw_figures}, "report_tab", evaluation)
+    sections = {"In short": _draw_first_page, "Items and fields": _draw_items, "Figures": _draw_figures}
+    draw_sections(sections, "report_tab", evaluation)
+
+
+def _draw_first_page(evaluation: Evaluation) -> None:
+    """Draw the first page of the report: the question, what was compared, the result and its limits."""
+    page = evaluation.first_page
+    for title, lines in {"Question": page.question, "What was compared": page.compared}.items():
+        st.subheader(title, anchor=False)
+        for line in lines:
+            st.write(plain(line))
+    st.subheader("Result", anchor=False)
+    if page.rows:
+        st.dataframe(pd.DataFrame(page.rows, columns=list(HEADS)), hide_index=True, key="report_result")
+    if page.more_rows:
+        st.caption(f"{page.more_rows} more rows are in the table Accuracy.")
+    for line in page.result:
+        st.caption(plain(line))
+    st.subheader("Limits", anchor=False)
+    for line in page.limits:
+        st.warning(plain(line), icon=":material/warning:")
 
 
 def _draw_items(evaluation: Evaluation) -> None:
@@ -217,6 +248,8 @@ def _draw_figures(evaluation: Evaluation) -> None:
             st.warning(plain(note), icon=":material/warning:")
         frame = pd.DataFrame(table.rows, columns=list(table.heads))
         st.dataframe(frame, hide_index=True, key=f"report_table_{table.name}")
+        if table.left_out:
+            st.caption(f"{table.left_out:,} more rows are printed by:")
         st.code(table.command, language=None, wrap_lines=True)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from core.cli.options import Out, WithNames, counting_bytes, folded_store, new_file, print_names, run_id_of
+from core.cli.options import Out, WithCases, WithNames, counting_bytes, folded_store, new_file, print_names, run_id_of
 from core.errors import UsageError
 from core.report.bundle import make_bundle
 from core.report.bundle_check import verify_bundle
@@ -22,9 +22,7 @@ _SHOWN = 20
 def make(
     run: Annotated[list[str], typer.Argument(metavar="RUN...", help="Ids of runs, or the beginnings of them.")],
     out: Out,
-    with_cases: Annotated[
-        bool, typer.Option("--with-cases", help="Include cases and conversations whatever the licence of the cases.")
-    ] = False,
+    with_cases: WithCases = False,
     with_names: WithNames = False,
 ) -> int:
     """Write journals, cases, prompts, settings and figures of runs into one zip with checksums."""

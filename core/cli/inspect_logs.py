@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from core.cli.options import WithNames, folded_store, new_file, print_names, run_id_of
+from core.cli.options import WithCases, WithNames, folded_store, new_file, print_names, run_id_of
 from core.datasets.archive import GIGABYTE, ArchiveLimits
 from core.errors import AnamnesisError, UsageError
 from core.interchange.expert_scores import expert_scores
@@ -23,6 +23,7 @@ from core.store.queries.runs import run as stored_run
 def export_inspect(
     run: Annotated[list[str], typer.Argument(metavar="RUN...", help="Ids of runs, or beginnings of ids.")],
     out: Annotated[Path, typer.Option("--out", help="The folder for the logs; it is made if it does not exist.")],
+    with_cases: WithCases = False,
     with_names: WithNames = False,
 ) -> int:
     """Write runs as Inspect logs (JSON, version 2), with experts' verdicts of unblinded reviews next to them."""
@@ -36,11 +37,13 @@ def export_inspect(
             raise UsageError(f"There is no run {run_id!r}.")
         name = log_name(stored)
         with new_file(out / f"{name}.json") as written:
-            log = write_log(store, run_id, written, with_names=with_names)
+            log = write_log(store, run_id, written, with_cases=with_cases, with_names=with_names)
         print(
             f"{name}.json: {log.samples:,} conversations of {log.doctor}, {log.scores:,} scores, of which "
             f"{log.unscored:,} unscored, because they count in no accuracy."
         )
+        if log.withheld:
+            print(log.withheld)
         print_names(log.people, with_names=with_names)
         scores, blinded = expert_scores(store, run_id)
         for experts in scores:

@@ -7,15 +7,13 @@ from typing import Annotated
 
 import typer
 
-from core.cli.options import WithNames, counting, folded_store, print_names, selected
+from core.cli.options import WithCases, WithNames, counting, folded_store, print_names, selected
 from core.errors import UsageError
+from core.export.withheld import withheld_in_words
 from core.interchange.every_eval_ever import Publisher, Relationship, write_evaluations
 from core.measures.accuracy import IntervalKind
 
 _RunArguments = Annotated[list[str], typer.Argument(metavar="RUN...", help="Ids of runs, or the beginnings of them.")]
-_WithCases = Annotated[
-    bool, typer.Option("--with-cases", help="Include texts of cases and conversations whatever the licence of a case.")
-]
 
 
 def export_eee(
@@ -24,7 +22,7 @@ def export_eee(
     organization: Annotated[str, typer.Option(help="Who publishes the evaluation.")],
     relationship: Annotated[Relationship, typer.Option(help="Relation of the evaluator to the maker of the model.")],
     interval: Annotated[IntervalKind, typer.Option(help="Interval of the mean, as in report accuracy.")] = "bootstrap",
-    with_cases: _WithCases = False,
+    with_cases: WithCases = False,
     with_names: WithNames = False,
 ) -> int:
     """Write scores and answers in the format Every Eval Ever 0.3.0: two files for each condition."""
@@ -58,7 +56,6 @@ def export_eee(
 def _print_limits(withheld: int, *, by_people: bool) -> None:
     """Print how many cases are exported without their texts, and whether people wrote messages."""
     if withheld:
-        print(f"Withheld: the texts of {withheld:,} cases, and of conversations about them: no open licence.")
-        print("If you have the right to pass them on: --with-cases")
+        print(withheld_in_words(withheld))
     if by_people:
         print("People took part: read what they wrote before you publish it.")

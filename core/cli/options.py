@@ -34,6 +34,7 @@ from rich.table import Table
 
 from core.callbacks import StepProgress
 from core.errors import AnamnesisError, UsageError
+from core.export.withheld import ALLOW
 from core.jobs.estimate import JobEstimate
 from core.jobs.progress import Headway, Progress
 from core.measures.base import Positional, cell_in_words
@@ -66,6 +67,9 @@ CaseSample = Annotated[
 ]
 SampleSeed = Annotated[int, typer.Option("--seed", help="Seed of the random sample.")]
 Sample = Annotated[int | None, typer.Option(min=1, help="Only N conversations: a random sample, the same each time.")]
+WithCases = Annotated[
+    bool, typer.Option(ALLOW, help="Include texts of cases and conversations whatever the licence of a case.")
+]
 OutputFormat = Literal["table", "csv", "json"]
 FormatOption = Annotated[OutputFormat, typer.Option("--format", help="How to print it.")]
 OutputRow = dict[str, Any]

@@ -233,9 +233,10 @@ def report_evaluation(
     """Write the evaluation report of runs as .html or .md: what their journals say, and what people wrote.
 
     Each item of the guideline is filled, to be written, or not applicable. Each table names the command that prints it.
+    The texts of the prompts are in a second file, whose name ends in -prompts.md.
     """
     from core.report.evaluation import STATES, evaluation_of, save_texts
-    from core.report.forms import REPORT_FORMS
+    from core.report.forms import REPORT_FORMS, prompts_to_markdown
 
     suffix = out.suffix.removeprefix(".")
     if suffix not in REPORT_FORMS:
@@ -244,14 +245,20 @@ def report_evaluation(
     store = folded_store()
     run_ids = list(dict.fromkeys(run_id_of(store, name) for name in run))
     texts = {**_texts(write or (), applies=True), **_texts(not_applicable or (), applies=False)}
+    appendix = out.with_name(f"{out.stem}-prompts.md")
     with new_file(out) as written:
         if texts:
             save_texts(store, run_ids, texts)
         with counting("figures") as show:
             evaluation = evaluation_of(store, run_ids, guideline, show)
         written.write_bytes(render(evaluation))
+        prompts = prompts_to_markdown(evaluation)
+        if not appendix.exists() or appendix.read_bytes() != prompts:  # the same for another form or guideline
+            with new_file(appendix) as file:
+                file.write_bytes(prompts)
     counts = ", ".join(f"{evaluation.count(state)} {state}" for state in STATES)
-    print(f"Wrote the report to {out}. {len(evaluation.items)} items of {evaluation.guideline.title}: {counts}.")
+    print(f"Wrote the report to {out}, and its prompts to {appendix}.")
+    print(f"{len(evaluation.items)} items of {evaluation.guideline.title}: {counts}.")
     return 0
 
 

@@ -8,9 +8,11 @@ from typing import Annotated
 import typer
 
 from core.case import Case
-from core.cli.options import CaseSample, folded_store
+from core.cli.options import CaseSample, WithCases, folded_store
+from core.datasets.licences import texts_may_leave
 from core.datasets.select import select
 from core.errors import UsageError
+from core.export.withheld import withheld_in_words
 from core.frameworks.base import publisher
 from core.store.queries.history_items import newest_items
 from core.text.case_items import ORDERS, ItemSet, items_from_json
@@ -31,6 +33,7 @@ def export_training(
     similar: Annotated[float, typer.Option(help="Per cent of similarity that makes near-duplicates.")] = 75.0,
     seed: Annotated[int, typer.Option(help="Decides sample, phrases, order and split.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace a training set in that folder.")] = False,
+    with_cases: WithCases = False,
 ) -> int:
     """Write golden dialogues of a doctor who takes the history as chat JSONL, with train and test cases kept apart."""
     from core.training.export import ExportSettings, build, write
@@ -39,7 +42,11 @@ def export_training(
     if order not in ORDERS:
         raise UsageError(f"{order!r} is no order: use {', '.join(ORDERS)}.")
     settings = ExportSettings(order=order, seed=seed, test_share=test_share, similar=similar, dialogues=dialogues)
-    chosen = [case for selection in cases or ["library"] for case in select(selection, limit, sample, seed)]
+    selected = [case for selection in cases or ["library"] for case in select(selection, limit, sample, seed)]
+    chosen = [case for case in selected if with_cases or texts_may_leave(case)]
+    withheld = len(selected) - len(chosen)
+    if withheld and not chosen:
+        raise UsageError(withheld_in_words(withheld))
     with folded_store().read() as cursor:
         stored = newest_items(cursor, [case.case_key for case in chosen])
     by_case = {(s.case_key, s.content_hash): s for s in stored}
@@ -50,6 +57,8 @@ def export_training(
 
     training = build(chosen, settings, items_of)
     write(out, training, force=force)
+    if withheld:
+        print(withheld_in_words(withheld))
     for name, entry in training.manifest.files.items():
         print(f"Wrote {entry.dialogues:,} dialogues of {entry.cases:,} cases to {out / name}.")
     for row in training.manifest.specialties:

@@ -15,8 +15,10 @@ import duckdb
 
 from core import __version__
 from core.case import Case
+from core.datasets.licences import texts_may_leave
 from core.errors import UsageError
 from core.events import PASSING, Called, Event, Graded, Parent, Started
+from core.export.withheld import PublicTexts, case_without_text, event_without_text, withheld_in_words
 from core.frameworks.settings import without_credentials
 from core.journal import RunHeader
 from core.measures.provenance import UNKNOWN
@@ -64,6 +66,8 @@ class Document:
     conversations: tuple[ExportedConversation, ...]
     made_at: float = field(default_factory=time.time)
     code_version: str = __version__
+    withheld: str = ""
+    """What is withheld, as a sentence."""
 
     @property
     def title(self) -> str:
@@ -79,8 +83,10 @@ class Document:
         return f"{cases}: {len(self.conversations)} conversations{f' of {doctors}' if doctors else ''}"
 
 
-def document_of(trial_ids: Sequence[str], store: Store | None = None) -> Document:
+def document_of(trial_ids: Sequence[str], store: Store | None = None, *, with_cases: bool = False) -> Document:
     """Return the document of one to four stored conversations.
+
+    ``with_cases``: also with the texts of cases without an open licence.
 
     Raises ``UsageError`` if a conversation is not stored or occurs twice, or if there are none or too many.
     """
@@ -95,16 +101,38 @@ def document_of(trial_ids: Sequence[str], store: Store | None = None) -> Documen
         for trial_id in trial_ids:
             if trial_id not in trials:
                 raise UsageError(f"There is no conversation {trial_id!r} in this database: check its id.")
-        return Document(tuple(_stored(cursor, trials[trial_id]) for trial_id in trial_ids))
+        texts = PublicTexts(cursor, with_cases=with_cases)
+        conversations = []
+        for trial in (trials[trial_id] for trial_id in trial_ids):
+            stored = _stored(cursor, trial)
+            allowed = texts.may_leave(trial.case_key, trial.content_hash)
+            conversations.append(stored if allowed else _without_texts(stored))
+        return Document(tuple(conversations), withheld=texts.sentence)
 
 
-def document_of_events(case: Case | None, events: Sequence[Event], header: RunHeader | None = None) -> Document:
+def document_of_events(
+    case: Case | None, events: Sequence[Event], header: RunHeader | None = None, *, with_cases: bool = False
+) -> Document:
     """Return the document of a running or unsaved conversation from its events so far."""
     lasting = tuple(event for event in events if not isinstance(event, PASSING))
     newest = {(e.format, e.question_type, e.rule): e for e in lasting if isinstance(e, Graded)}
     conversation = _conversation_of(lasting, case.case_key if case else "unknown case")
     cast = cast_of(header) if header else None
-    return Document((replace(conversation, grades=tuple(newest.values()), case=case, cast=cast),))
+    conversation = replace(conversation, grades=tuple(newest.values()), case=case, cast=cast)
+    if with_cases or texts_may_leave(case):
+        return Document((conversation,))
+    return Document((_without_texts(conversation),), withheld=withheld_in_words(1))
+
+
+def _without_texts(conversation: ExportedConversation) -> ExportedConversation:
+    grades = [event_without_text(grade) for grade in conversation.grades]
+    return replace(
+        conversation,
+        events=tuple(map(event_without_text, conversation.events)),
+        grades=tuple(grade for grade in grades if isinstance(grade, Graded)),
+        case=conversation.case and case_without_text(conversation.case),
+        parent=conversation.parent and conversation.parent.model_copy(update={"changes": ()}),
+    )
 
 
 def cast_of(run: Run | RunHeader) -> Run:

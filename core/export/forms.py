@@ -27,11 +27,12 @@ class Form:
 def to_json(document: Document) -> bytes:
     """Return the document as JSON in UTF-8, with every event as it was stored.
 
-    ``{"format": "anamnesis-document", "version": 1, "title", "made_at", "code_version", "conversations": [{"trial_id",
-    "case_key", "trial", "seed", "parent", "cast", "case", "events", "grades_that_count"}]}``. Times are seconds since
-    1970 (UTC), ``trial`` counts from 0, ``cast`` is the run or ``null``, ``case`` is as in the project's case files,
-    ``events`` are those of ``core.events`` with complete calls, ``grades_that_count`` are the newest of each arm and
-    rule. New names do not change the version; a changed meaning does.
+    ``{"format": "anamnesis-document", "version": 1, "title", "made_at", "code_version", "withheld", "conversations":
+    [{"trial_id", "case_key", "trial", "seed", "parent", "cast", "case", "events", "grades_that_count"}]}``. Times are
+    seconds since 1970 (UTC), ``trial`` counts from 0, ``cast`` is the run or ``null``, ``case`` is as in the project's
+    case files, ``events`` are those of ``core.events`` with complete calls, ``grades_that_count`` are the newest of
+    each arm and rule, ``withheld`` is a sentence, and missing if nothing is withheld.
+    New names do not change the version; a changed meaning does.
     """
     content = {
         "format": "anamnesis-document",
@@ -39,6 +40,7 @@ def to_json(document: Document) -> bytes:
         "title": document.title,
         "made_at": document.made_at,
         "code_version": document.code_version,
+        **({"withheld": document.withheld} if document.withheld else {}),
         "conversations": [_dumped(conversation) for conversation in document.conversations],
     }
     text = json.dumps(content, ensure_ascii=False, indent=1)

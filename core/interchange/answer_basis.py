@@ -11,7 +11,7 @@ import duckdb
 
 from core.case import Case
 from core.events import Format, QuestionType
-from core.interchange.public import WITHHELD
+from core.export.withheld import WITHHELD
 from core.store.queries.counted_answers import (
     AnswerCall,
     CountedAnswer,

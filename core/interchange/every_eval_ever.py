@@ -26,9 +26,10 @@ from core.callbacks import ProgressCallback
 from core.case import Case
 from core.errors import AnamnesisError
 from core.events import COUNTED, GRADED_TYPES, Format, QuestionType
+from core.export.withheld import WITHHELD
 from core.frameworks.base import frameworks, tested_seat, title_of
 from core.interchange.answer_basis import AnswerBasis, case_input, sample_hash
-from core.interchange.public import WITHHELD, PublicCases, PublicNames, by_people, grader_models, public_cases
+from core.interchange.public import PublicCases, PublicNames, by_people, grader_models, public_cases
 from core.interchange.run_facts import (
     command_of,
     doctor_prompts,

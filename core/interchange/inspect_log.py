@@ -26,6 +26,7 @@ from core.case import Case
 from core.errors import AnamnesisError
 from core.events import COUNTED
 from core.export.document import cast_of
+from core.export.withheld import PublicTexts, case_without_text, dumped_without_text, hidden
 from core.frameworks.base import frameworks, tested_seat
 from core.frameworks.settings import without_credentials
 from core.interchange.public import PublicNames, people_playing
@@ -73,6 +74,8 @@ class WrittenLog:
     scores: int
     unscored: int
     people: int = 0
+    withheld: str = ""
+    """What is withheld, as a sentence."""
 
 
 def log_name(run: RunProgress) -> str:
@@ -92,10 +95,13 @@ def score_value(verdict: str) -> str | float:
     return "I" if verdict in COUNTED else math.nan
 
 
-def write_log(store: Store, run_id: str, path: Path, *, with_names: bool = False) -> WrittenLog:
+def write_log(
+    store: Store, run_id: str, path: Path, *, with_cases: bool = False, with_names: bool = False
+) -> WrittenLog:
     """Write the log of a stored run; the memory needed does not grow with the number of its trials.
 
-    ``with_names`` keeps names of people. Raises ``AnamnesisError`` if the run is not stored or has no trial.
+    ``with_cases`` includes texts of cases without an open licence, ``with_names`` keeps names of people.
+    Raises ``AnamnesisError`` if the run is not stored or has no trial.
     """
     figures = accuracy(store, selection=Selection(runs=[run_id]))
     with store.read() as cursor, path.open("w", encoding="utf-8") as file:
@@ -127,14 +133,16 @@ def write_log(store: Store, run_id: str, path: Path, *, with_names: bool = False
         }
         file.write(dumped(log)[:-1] + ', "samples": [')
         counts: Counter[str] = Counter()
-        for sample in _samples(cursor, run, names):
+        texts = PublicTexts(cursor, with_cases=with_cases)
+        for sample in _samples(cursor, run, names, texts):
             file.write((",\n" if counts["samples"] else "\n") + dumped(sample))
             counts["samples"] += 1
             counts["scores"] += len(sample["scores"])
             counts["unscored"] += sum(score["value"] not in ("C", "I") for score in sample["scores"].values())
         file.write("\n]}\n")
     doctor = people.playing.get(run.doctor, run.doctor)
-    return WrittenLog(path, doctor, counts["samples"], counts["scores"], counts["unscored"], people.replaced)
+    counted = (counts["samples"], counts["scores"], counts["unscored"])
+    return WrittenLog(path, doctor, *counted, people.replaced, texts.sentence)
 
 
 def _suffix(condition: RunCondition, doctor: str) -> str:
@@ -220,7 +228,7 @@ def _usage(use: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _samples(
-    cursor: duckdb.DuckDBPyConnection, run: RunProgress, suffixes: Mapping[str, str]
+    cursor: duckdb.DuckDBPyConnection, run: RunProgress, suffixes: Mapping[str, str], texts: PublicTexts
 ) -> Iterator[dict[str, Any]]:
     framework = frameworks().get(run.protocol)
     tested = tested_seat(framework).role if framework else "doctor"
@@ -229,7 +237,29 @@ def _samples(
         key = (trial.row["case_key"], trial.row["content_hash"] or None)
         if key not in stored:  # trials are ordered by case: one case is in memory
             stored = cases_of(cursor, [key])
-        yield _sample(trial, stored.get(key), run.doctor, tested, suffixes)
+        case = stored.get(key)
+        if not texts.may_leave(*key):
+            _withhold(trial)
+            case = case and case_without_text(case)
+        yield _sample(trial, case, run.doctor, tested, suffixes)
+
+
+_TEXTS_OF_TRIAL = {
+    "messages": ("text",),
+    "answers": ("response", "detail"),
+    "grades": ("extracted",),
+    "outcomes": ("extracted",),
+    "calls": ("reasoning", "response"),
+}
+"""Part of a ``LoggedTrial`` → columns with words of a conversation or a model."""
+
+
+def _withhold(trial: LoggedTrial) -> None:
+    for part, columns in _TEXTS_OF_TRIAL.items():
+        for row in getattr(trial, part):
+            row |= {column: hidden(row[column]) for column in columns}
+    trial.row |= {column: hidden(trial.row[column]) for column in ("summary", "end_detail", "failure_message")}
+    trial.events = dumped_without_text(trial.events)
 
 
 def _sample(

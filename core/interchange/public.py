@@ -20,8 +20,6 @@ from core.store.queries.cases import CaseKey, cases_of
 from core.store.queries.runs import WATCHED
 from core.store.written import KINDS
 
-WITHHELD = "[withheld]"
-"""Stands for a text that is not exported because of the licence of its case."""
 PERSON = "human/"
 """Begins the name of a person who played a seat or answered as a doctor."""
 RELEASED = "release "

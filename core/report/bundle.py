@@ -32,9 +32,10 @@ from core.callbacks import StepProgress
 from core.case import Case
 from core.datasets.licences import texts_may_leave
 from core.errors import AnamnesisError, UsageError
+from core.export.withheld import WITHHELD, case_without_text
 from core.frameworks.base import framework
 from core.images import contents, local_images
-from core.interchange.public import WITHHELD, PublicNames, people_playing, people_writing
+from core.interchange.public import PublicNames, people_playing, people_writing
 from core.jobs.progress import is_running
 from core.journal import PLAYED_ELSEWHERE, RunHeader, journal_path, line_bytes, read_header, writable
 from core.measures.base import MetricRequest, Row
@@ -43,15 +44,7 @@ from core.measures.registry import metrics
 from core.models.keys import known_keys
 from core.paths import ROOT, journals_of
 from core.prompts import PromptPack, unchanged_pack
-from core.report.bundle_journals import (
-    Belonging,
-    case_without_text,
-    job_lines,
-    peoples_lines,
-    replaced_in,
-    run_lines,
-    without_addresses,
-)
+from core.report.bundle_journals import Belonging, job_lines, peoples_lines, replaced_in, run_lines, without_addresses
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.trials import done_trial_ids

@@ -15,23 +15,10 @@ from typing import Any
 
 import orjson
 
-from core.case import Case
 from core.errors import AnamnesisError, UsageError
-from core.events import (
-    Answered,
-    Assessed,
-    Called,
-    CallRecord,
-    Ended,
-    Event,
-    Failed,
-    Graded,
-    Probed,
-    Summarised,
-    Utterance,
-)
+from core.export.withheld import call_without_text, event_without_text
 from core.frameworks.settings import without_credentials
-from core.interchange.public import WITHHELD, PublicNames, public_line, renamed
+from core.interchange.public import PublicNames, public_line, renamed
 from core.journal import (
     ROWS_OF_TRIALS,
     DeletedLine,
@@ -49,7 +36,6 @@ from core.journal import (
 )
 from core.store.review_records import parse_item
 from core.store.written import JournalContents, as_written
-from core.text.questions import question_kind
 
 _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s\"'<>\\]+", re.IGNORECASE)
 _RUN_LINE = b'{"type":"run",'
@@ -138,67 +124,19 @@ def without_texts(line: JournalLine) -> JournalLine | None:
     """Return a line with ``WITHHELD`` for every text of a conversation or a model; ``None`` to leave the line out."""
     match line:
         case TrialLine():
-            return line.model_copy(update={"events": [_event_without_text(event) for event in line.events]})
+            return line.model_copy(update={"events": [event_without_text(event) for event in line.events]})
         case ReplyLine():
-            return line.model_copy(update={"call": _call_without_text(line.call)})
+            return line.model_copy(update={"call": call_without_text(line.call)})
         case GradesLine():
             return line.model_copy(
                 update={
-                    "grades": [_event_without_text(grade) for grade in line.grades],
-                    "answers": [_event_without_text(answer) for answer in line.answers],
+                    "grades": [event_without_text(grade) for grade in line.grades],
+                    "answers": [event_without_text(answer) for answer in line.answers],
                 }
             )
         case SpokenLine():
             return None
     return line
-
-
-def _event_without_text(event: Event) -> Event:
-    match event:
-        case Called():
-            return event.model_copy(update={"call": _call_without_text(event.call)})
-        case Utterance() | Summarised():
-            return event.model_copy(update={"text": _hidden(event.text)})
-        case Assessed():
-            return event.model_copy(update={"words": _hidden(event.words)})
-        case Probed():
-            differential = tuple((WITHHELD, probability) for _, probability in event.differential)
-            return event.model_copy(update={"differential": differential})
-        case Ended():
-            return event.model_copy(update={"detail": _hidden(event.detail)})
-        case Answered():
-            return event.model_copy(update={"response": _hidden(event.response), "detail": _hidden(event.detail)})
-        case Graded():
-            return event.model_copy(update={"extracted": _hidden(event.extracted)})
-        case Failed():
-            return event.model_copy(update={"message": _hidden(event.message)})
-    return event
-
-
-def _call_without_text(call: CallRecord) -> CallRecord:
-    texts = {name: _hidden(getattr(call, name)) for name in ("response", "reasoning", "error")}
-    return call.model_copy(update={"request": {}, "parts": (), **texts})
-
-
-def _hidden(text: str | None) -> str | None:
-    return WITHHELD if text else text
-
-
-def case_without_text(case: Case) -> Case:
-    """Return a stand-in for a case: its key, data set and specialty, and what its question asks for."""
-    return Case(
-        case_key=case.case_key,
-        dataset=case.dataset,
-        specialty=case.specialty,
-        vignette=f"{WITHHELD} {case.content_hash}",  # equal vignettes would be duplicates
-        question=WITHHELD,
-        answer=WITHHELD,
-        single_diagnosis=case.single_diagnosis,
-        difficulty=case.difficulty,
-        asks_for=question_kind(case),
-        source=case.source,
-        licence=case.licence,
-    )
 
 
 def job_lines(path: Path, belonging: Belonging, withdrawn: frozenset[str]) -> Iterator[bytes]:

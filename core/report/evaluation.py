@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import inspect
 import shlex
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from core.callbacks import ProgressCallback, StopCallback
 from core.errors import AnamnesisError, UsageError
 from core.frameworks.base import frameworks
 from core.jobs.repeat import PROGRAM
-from core.measures.base import MetricRequest, Note, Result, Row, cell_in_words
+from core.measures.base import MetricRequest, Note, Result
 from core.measures.notes import result_of
 from core.measures.set_up import UsedPrompt, distinct_prompts, used_prompts
+from core.report.first_page import FirstPage, first_page
 from core.report.guidelines import Guideline, Item, guideline
-from core.report.parts import FIGURES, PARTS, SAMPLED, Part
+from core.report.parts import FIGURES, NEEDED, PARTS, SAMPLED, Part
+from core.report.tables import MOST_NOTES, Table, tables_of
 from core.store.conditions import Condition
 from core.store.database import Store
 from core.store.queries.report_fields import WrittenField, write_fields, written_fields
+from core.store.queries.reviews import reviewed_runs
 from core.store.queries.runs import Run, RunProgress, runs
 from core.store.selection import Selection, conditions
-from core.words import FORMAT, QUESTION_TYPE
 
 State = Literal["filled", "to be written", "not applicable"]
 STATES: tuple[State, ...] = ("filled", "to be written", "not applicable")
-MOST_ROWS = 150
-"""Rows of a table in a report; its command prints all."""
-_WORDS: Mapping[str, Mapping[Any, str]] = {"format": FORMAT, "question_type": QUESTION_TYPE}
+MOST_COMMANDS = 3
+"""Most commands of a part that has one for each run."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class EvaluationFacts:
 
     ``results`` has the figures of ``FIGURES`` with rows; ``reasons`` says for the others why there are none.
     ``commands`` print the same rows. ``prompts`` are distinct. ``written`` are the texts of people, by part.
+    ``reviewed``: people are to judge, or judged, something of the runs.
     """
 
     runs: Sequence[RunProgress]
@@ -46,18 +49,34 @@ class EvaluationFacts:
     commands: Mapping[str, str]
     prompts: Sequence[UsedPrompt] = ()
     written: Mapping[str, WrittenField] = field(default_factory=dict)
+    reviewed: bool = False
 
     @property
     def run_ids(self) -> tuple[str, ...]:
         return tuple(sorted(run.run_id for run in self.runs))
 
-    def notes(self) -> dict[Note, list[str]]:
-        """Return note → titles of the figures that it is about, the severe notes first."""
+    @property
+    def licences(self) -> list[str]:
+        """The licences of the played cases; empty texts are unknown ones."""
+        sources = self.results.get("case_sources")
+        return [row["licence"] or "" for row in sources.rows] if sources else []
+
+    def limits(self) -> dict[Note, list[str]]:
+        """Return note → titles of the figures that it is about: the severe notes first, one of each kind before others.
+
+        That nothing was excluded is no limit; neither is a sample that a figure of the report draws.
+        """
         about: dict[Note, list[str]] = {}
         for name, result in self.results.items():
             for note in result.notes:
-                about.setdefault(replace(note, models=(), page=""), []).append(FIGURES[name].title)
-        return dict(sorted(about.items(), key=lambda item: item[0].severity != "high"))
+                if note.kind != "sample" and not (note.kind == "excluded" and note.text.endswith("nothing.")):
+                    about.setdefault(replace(note, models=(), page=""), []).append(FIGURES[name].title)
+        seen = Counter[str]()
+        order: dict[Note, tuple[bool, int, int]] = {}
+        for note in sorted(about, key=lambda note: (note.severity != "high", -len(about[note]))):
+            order[note] = (note.severity != "high", seen[note.kind], -len(about[note]))
+            seen[note.kind] += 1
+        return {note: about[note] for note in sorted(about, key=order.__getitem__)}
 
 
 def read_facts(
@@ -83,12 +102,13 @@ def read_facts(
         except AnamnesisError as error:
             reasons[name] = str(error)
             continue
-        if result.rows:
-            results[name] = result
+        if reason := _without_content(name, result):
+            reasons[name] = reason
         else:
-            reasons[name] = section.metric.empty
+            results[name] = result
     with store.read() as cursor:
         stored_runs, written = runs(cursor, list(run_ids)), written_fields(cursor, run_ids)
+        reviewed = reviewed_runs(cursor, run_ids)
     return EvaluationFacts(
         sorted(stored_runs, key=lambda run: (run.created_at, run.run_id)),
         stored,
@@ -97,7 +117,21 @@ def read_facts(
         {name: command_of(name, run_ids, stored) for name in FIGURES},
         distinct_prompts(query(used_prompts, selection)),
         written,
+        bool(reviewed),
     )
+
+
+def _without_content(name: str, result: Result) -> str:
+    """Return why a figure is not shown: it has no row, or its rows say nothing that another figure does not say."""
+    section = FIGURES[name]
+    column, reason = NEEDED.get(name, ("", ""))
+    if not result.rows:
+        return section.metric.empty
+    if column and all(row[column] is None for row in result.rows):
+        return reason
+    split = section.options.get("by")
+    groups = {row.cells().get(split) for row in result.figures} if split else set()
+    return f"All cases are of one {split}: {groups.pop()}." if len(groups) == 1 else ""
 
 
 def _remembering(store: Store) -> Callable[..., Any]:
@@ -150,39 +184,12 @@ def _models_and_data_sets(stored: Sequence[Condition]) -> tuple[list[str], list[
     return list(models), list(dict.fromkeys(condition.newest.data_set for condition in stored))
 
 
-class Table(NamedTuple):
-    """A figure as text: the first rows that its command prints, with the severe notes on it."""
-
-    name: str
-    title: str
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    left_out: int
-    notes: tuple[str, ...]
-    command: str
-
-
-def table_of(name: str, facts: EvaluationFacts) -> Table:
-    """Return a figure of ``facts.results`` as a table."""
-    section, result = FIGURES[name], facts.results[name]
-    listed = [row.cells() if isinstance(row, Row) else dict(row) for row in result.rows]
-    present = dict.fromkeys(column for row in listed for column in row if column != "notes")
-    columns = [column for column in section.columns if column in present] or list(present)
-    heads = tuple((section.heads.get(c) or c.removeprefix("n_").replace("_", " ").capitalize()) for c in columns)
-    rows = tuple(
-        tuple(str(_WORDS.get(c, {}).get(row.get(c)) or cell_in_words(c, row.get(c))) for c in columns)
-        for row in listed[:MOST_ROWS]
-    )
-    notes = tuple(note.text for note in result.warnings)
-    return Table(name, section.title, heads, rows, len(listed) - len(rows), notes, facts.commands[name])
-
-
 @dataclass(frozen=True)
 class AnsweredPart:
     """A part with its state and content; ``missing`` says what is still to be written.
 
     Each figure is shown once in a report, in the first part that has it: ``shown_before`` are titles of figures of
-    earlier parts. ``prompts`` are the texts of prompts.
+    earlier parts.
     """
 
     name: str
@@ -193,7 +200,6 @@ class AnsweredPart:
     commands: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
     shown_before: tuple[str, ...] = ()
-    prompts: tuple[UsedPrompt, ...] = ()
     written: WrittenField | None = None
 
     @property
@@ -232,6 +238,15 @@ class Evaluation:
     facts: EvaluationFacts
     sections: Mapping[str, tuple[AnsweredItem, ...]]
     further: tuple[AnsweredPart, ...]
+
+    @property
+    def first_page(self) -> FirstPage:
+        return first_page(self.facts)
+
+    @property
+    def prompts(self) -> list[UsedPrompt]:
+        """The prompts with a text: the appendix of the report."""
+        return [prompt for prompt in self.facts.prompts if prompt.text is not None]
 
     @property
     def items(self) -> list[AnsweredItem]:
@@ -279,6 +294,7 @@ def save_texts(store: Store, run_ids: Sequence[str], texts: Mapping[str, tuple[s
 
 def evaluated(chosen: Guideline, facts: EvaluationFacts) -> Evaluation:
     """Return the items of a guideline as far as these facts and texts answer them."""
+    tables = tables_of(facts.results, facts.commands)
     shown: set[str] = set()
     parts: dict[str, AnsweredPart] = {}
     sections = {}
@@ -288,30 +304,35 @@ def evaluated(chosen: Guideline, facts: EvaluationFacts) -> Evaluation:
             earlier = frozenset(parts.keys() & set(item.parts))
             for name in item.parts:
                 if name not in parts:
-                    parts[name] = _answered(name, facts, shown)
+                    parts[name] = _answered(name, facts, tables, shown)
             answers.append(AnsweredItem(item, tuple(parts[name] for name in item.parts), earlier))
         sections[section] = tuple(answers)
-    rest = [_answered(name, facts, shown) for name, part in PARTS.items() if part.figures and name not in parts]
+    rest = [_answered(name, facts, tables, shown) for name, part in PARTS.items() if part.figures and name not in parts]
     return Evaluation(chosen, facts, sections, tuple(part for part in rest if part.tables))
 
 
-def _answered(name: str, facts: EvaluationFacts, shown: set[str]) -> AnsweredPart:
+def _answered(name: str, facts: EvaluationFacts, tables: Mapping[str, Table], shown: set[str]) -> AnsweredPart:
     """Return a part: content of the store comes before what people wrote, which fills in what is missing.
 
     ``shown`` are the figures and notes of earlier parts; those of this part are added.
     """
     part, written = PARTS[name], facts.written.get(name)
-    if reason := part.exempt(facts.conditions):
+    if (reason := part.exempt(facts)) and not (written and written.applies):
         return AnsweredPart(name, "not applicable", exempt=reason, written=written)
     present = [figure for figure in part.figures if figure in facts.results]
     of_runs = [part.command(run) for run in facts.runs] if part.command else []
     commands = tuple(dict.fromkeys(command for command in of_runs if command))
     lines = tuple(part.text(facts))
+    if more := len(commands[MOST_COMMANDS:]):
+        commands, lines = (
+            commands[:MOST_COMMANDS],
+            (*lines, f"{more} more runs: the report on one run alone has its command."),
+        )
     recorded = [run for run in facts.runs if not part.played_here or _states_settings(run)]
     has_content = bool(recorded and (present if part.figures else commands if part.command else lines))
     unrecorded = _unrecorded(part, facts, of_runs)
     if not has_content:
-        reasons = " ".join(facts.reasons[figure] for figure in part.figures if figure in facts.reasons)
+        reasons = " ".join(dict.fromkeys(facts.reasons[figure] for figure in part.figures if figure in facts.reasons))
         missing = f"{part.hint} {reasons}".strip()
     else:
         missing = f"{part.hint} Not recorded: {', '.join(unrecorded)}." if unrecorded else ""
@@ -320,16 +341,16 @@ def _answered(name: str, facts: EvaluationFacts, shown: set[str]) -> AnsweredPar
         state, missing = "filled" if written.applies else "not applicable", ""
     if not has_content:
         return AnsweredPart(name, state, missing, written=written)
-    tables, before = [], []
+    new, before = [], []
     for figure in present:
-        table = table_of(figure, facts)
+        table = tables[figure]
         if figure in shown:
             before.append(table.title)
             continue
-        tables.append(table._replace(notes=tuple(note for note in table.notes if note not in shown)))
+        notes = [note for note in table.notes if note not in shown]
+        new.append(table._replace(notes=tuple(notes[:MOST_NOTES]), notes_left_out=max(0, len(notes) - MOST_NOTES)))
         shown.update((figure, *table.notes))
-    prompts = tuple(prompt for prompt in facts.prompts if prompt.text is not None) if name == "prompts" else ()
-    return AnsweredPart(name, state, missing, "", lines, commands, tuple(tables), tuple(before), prompts, written)
+    return AnsweredPart(name, state, missing, "", lines, commands, tuple(new), tuple(before), written)
 
 
 def _states_settings(run: Run) -> bool:

@@ -15,7 +15,8 @@ from markupsafe import Markup
 from core import __version__
 from core.export.page import HTML, MARKDOWN, POLICY, STYLE, Written, inline
 from core.export.visible import visible
-from core.report.evaluation import STATES, Evaluation
+from core.report.evaluation import STATES, Evaluation, State
+from core.report.first_page import HEADS
 
 _FOLDER = Path(__file__).parent
 
@@ -32,7 +33,12 @@ def _render(base: jinja2.Environment, template: str, evaluation: Evaluation, sty
     counts = ", ".join(f"{evaluation.count(state)} {state}" for state in STATES)
     made = f"Made with Anamnesis {__version__} on {time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}."
     values = {"evaluation": evaluation, "counts": counts, "made": made, "style": Markup(style), "markup": Written}
+    values |= {"result_heads": HEADS, "states": {state: _items_in(evaluation, state) for state in STATES}}
     return environment.get_template(template).render(values, policy=Markup(POLICY)).encode("utf-8")
+
+
+def _items_in(evaluation: Evaluation, state: State) -> str:
+    return ", ".join(answer.item.item for answer in evaluation.items if answer.state == state) or "none"
 
 
 def to_html(evaluation: Evaluation) -> bytes:
@@ -42,6 +48,11 @@ def to_html(evaluation: Evaluation) -> bytes:
 
 def to_markdown(evaluation: Evaluation) -> bytes:
     return _render(MARKDOWN, "report.md.j2", evaluation)
+
+
+def prompts_to_markdown(evaluation: Evaluation) -> bytes:
+    """Return the appendix of a report: the texts of its prompts."""
+    return _render(MARKDOWN, "report_prompts.md.j2", evaluation)
 
 
 REPORT_FORMS: Mapping[str, tuple[str, Callable[[Evaluation], bytes]]] = {

@@ -11,13 +11,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core import __version__
+from core.datasets.library import DATASET as LIBRARY
+from core.datasets.licences import open_licence
+from core.events import GRADED_TYPES
 from core.export.reading import RULES_EXPLAINED
 from core.frameworks.casting import is_model
 from core.jobs.repeat import run_command_of, transcripts_command
 from core.journal import PLAYED_ELSEWHERE
 from core.measures import set_up
 from core.measures.accuracy import report as accuracy
-from core.measures.base import Section
+from core.measures.base import Note, Section
 from core.measures.endings import report as endings
 from core.measures.experts.judge_status import report as judge_status
 from core.measures.failures import report as failures
@@ -29,7 +32,7 @@ from core.measures.repeatability import report_power
 from core.measures.rubrics.report import report_safety
 from core.measures.spend import spend
 from core.measures.urgency.report import report_urgency
-from core.store.conditions import Condition
+from core.store.condition_parts import other_seats
 from core.store.queries.runs import Run
 
 if TYPE_CHECKING:
@@ -114,6 +117,13 @@ FIGURES: Mapping[str, Section] = {
 """Name → a metric with options, and the columns that a report shows."""
 SAMPLED: Mapping[str, int] = {"failures": 300, "wrong_answers": 100}
 """Figure → most trials of each condition that it reads: a random sample that is always the same."""
+NEEDED: Mapping[str, tuple[str, str]] = {
+    "against_vignette": (
+        "difference",
+        "No condition has answers to vignettes and answers in another format to the same cases.",
+    )
+}
+"""Figure → a column without which its rows say nothing, and why it has no value."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +133,7 @@ class Part:
     ``text`` returns sentences, and ``command`` a command for each run (``None``: the run has none, and the part stays
     open). ``open_if`` names two columns of the first figure: the part stays open for each value of the first column
     that has no value in the second. ``played_here``: the part is about runs whose settings are recorded, and stays open
-    for imported ones. ``exempt`` returns why the part does not apply to these conditions, or nothing.
+    for imported ones. ``exempt`` returns why the part does not apply to these runs, or nothing.
     """
 
     title: str
@@ -133,12 +143,94 @@ class Part:
     command: Callable[[Run], str | None] | None = None
     open_if: tuple[str, str] | None = None
     played_here: bool = False
-    exempt: Callable[[Sequence[Condition]], str] = lambda conditions: ""
+    exempt: Callable[[EvaluationFacts], str] = lambda facts: ""
+
+
+SIMULATED = "The patients are simulated: a model or rules play them. No result here is about care of people."
+MOST_LIMITATIONS = 4
+"""Most notes among the limitations; every severe note also stands at its figure."""
+
+
+def limit_in_words(note: Note, titles: Sequence[str]) -> str:
+    """Return a note, with the figures that it is about if they are few."""
+    return note.text if len(titles) > 2 else f"{note.text} ({', '.join(titles)})"
 
 
 def _limitations(facts: EvaluationFacts) -> list[str]:
-    lines = [f"{note.text} ({', '.join(dict.fromkeys(titles))})" for note, titles in facts.notes().items()]
-    return ["The patients are simulated: a model or rules play them.", *lines] if lines else []
+    notes = [limit_in_words(note, titles) for note, titles in facts.limits().items()]
+    if not notes:
+        return []
+    more = len(notes) - MOST_LIMITATIONS
+    rest = [f"{more} more notes are printed by the commands under the figures."] if more > 0 else []
+    return [SIMULATED, *notes[:MOST_LIMITATIONS], *rest]
+
+
+def _statistics(facts: EvaluationFacts) -> list[str]:
+    """Return each method once, with the figures that it is the method of."""
+    titles: dict[str, list[str]] = {}
+    for name, result in facts.results.items():
+        if result.figures:
+            titles.setdefault(" ".join(FIGURES[name].metric.help.split()), []).append(FIGURES[name].title)
+    return [f"{'; '.join(of)}. {method}" for method, of in titles.items()]
+
+
+def _sampling(facts: EvaluationFacts) -> list[str]:
+    if _without_tested_model(facts) or any(run.settings.get("temperature") is not None for run in facts.runs):
+        return []
+    return ["No temperature was set for the tested model: the default of the model or of its provider counts."]
+
+
+def _prompts(facts: EvaluationFacts) -> list[str]:
+    readable = [prompt for prompt in facts.prompts if prompt.text is not None]
+    if not readable:
+        return []
+    return [
+        f"The {len(readable)} texts are in the appendix of prompts, a file next to this report. The commands under "
+        "“All responses” write every request as it was sent."
+    ]
+
+
+def _permission(facts: EvaluationFacts) -> list[str]:
+    names = [open_licence(licence) for licence in facts.licences]
+    if not names or None in names:
+        return []
+    return [f"The licence of the cases allows to use and to pass them on: {', '.join(filter(None, names))}."]
+
+
+def _without_tested_model(facts: EvaluationFacts) -> str:
+    tested = any(_is_language_model(run.doctor) for run in facts.runs)
+    return "" if tested else "Rules or people play the tested seat: no language model was tested."
+
+
+def _without_model(facts: EvaluationFacts) -> str:
+    seats = (name for run in facts.runs for name in (run.doctor, *other_seats(run).values()))
+    return "" if any(map(_is_language_model, seats)) else "Rules or people play every seat: no model has a prompt."
+
+
+def _is_language_model(name: str) -> bool:
+    return "/" in name and is_model(name.partition("/")[0])
+
+
+def _without_review(facts: EvaluationFacts) -> str:
+    return "" if facts.reviewed else "No person judged these runs: no review has one of their conversations or answers."
+
+
+def _without_judge(facts: EvaluationFacts) -> str:
+    """Return why nobody's judgement can be compared: rules read all choices, and there is nothing else."""
+    free = any(question_type in GRADED_TYPES for run in facts.runs for _, question_type in run.arms)
+    judged = facts.reviewed or any(name in facts.results for name in ("judge_status", "graders", "safety", "urgency"))
+    return "" if free or judged else "Every answer is one of the choices, which rules read: no model or person judged."
+
+
+def _without_vignette(facts: EvaluationFacts) -> str:
+    asked = [({kind for f, kind in run.arms if f == "vignette"}, run.arms) for run in facts.runs]
+    both = any(f != "vignette" and kind in kinds for kinds, arms in asked for f, kind in arms)
+    return "" if both else "No run asks one type of question about vignettes and in another format, too."
+
+
+def _invented(facts: EvaluationFacts) -> str:
+    invented = all(run.data_set == LIBRARY for run in facts.runs)
+    return "The cases are invented for this program: they have no data of patients." if invented else ""
 
 
 PARTS: Mapping[str, Part] = {
@@ -151,16 +243,14 @@ PARTS: Mapping[str, Part] = {
         "The exact version of each model as its provider served it, and the dates of use.",
         ("served",),
         open_if=("requested", "served_as"),
-        exempt=lambda conditions: (
-            ""
-            if any(is_model(condition.doctor) for condition in conditions)
-            else "Rules play the tested seat, so that no provider served a model."
-        ),
+        exempt=_without_tested_model,
     ),
     "dates": Part(
         "Dates of the runs", "The dates on which the models were asked.", ("dates",), open_if=("run", "first")
     ),
-    "settings": Part("Seats and settings", "Every seat with its model, sampling, caps and seeds.", ("settings",)),
+    "settings": Part(
+        "Seats and settings", "Every seat with its model, sampling, caps and seeds.", ("settings",), _sampling
+    ),
     "access": Part(
         "Access to the models",
         "How each model was reached: its own interface, an API, or weights on a machine.",
@@ -183,10 +273,20 @@ PARTS: Mapping[str, Part] = {
     "responses": Part(
         "All responses",
         "Where all prompts and responses can be read.",
-        text=lambda facts: ["These commands write every message, request and response:"],
+        text=lambda facts: [
+            "These commands write every message, request and response; texts of cases without an open licence only "
+            "with --with-cases:"
+        ],
         command=lambda run: None if run.source in PLAYED_ELSEWHERE else transcripts_command(run),
     ),
-    "prompts": Part("Prompts", "The text of every prompt.", ("prompts",), open_if=("hash", "characters")),
+    "prompts": Part(
+        "Prompts",
+        "The text of every prompt.",
+        ("prompts",),
+        _prompts,
+        open_if=("hash", "characters"),
+        exempt=_without_model,
+    ),
     "input_type": Part(
         "Input",
         "What kind of data the models received.",
@@ -209,6 +309,7 @@ PARTS: Mapping[str, Part] = {
         "Agreement and calibration of judges",
         "Agreement of the judges with people and with each other.",
         ("judge_status", "graders"),
+        exempt=_without_judge,
     ),
     "plan": Part(
         "Hypotheses",
@@ -216,21 +317,13 @@ PARTS: Mapping[str, Part] = {
         ("hypotheses",),
     ),
     "sample_size": Part("Sample size", "How the number of cases and trials was chosen.", ("power",)),
-    "statistics": Part(
-        "Statistics",
-        "The statistical methods.",
-        text=lambda facts: [
-            f"{FIGURES[name].title}: {' '.join(FIGURES[name].metric.help.split())}"
-            for name, result in facts.results.items()
-            if result.figures
-        ],
-    ),
+    "statistics": Part("Statistics", "The statistical methods.", text=_statistics),
     "ranking": Part(
         "Ranking",
         "Which model is best, with cost and messages.",
         ("ranking",),
-        exempt=lambda conditions: (
-            "There is one condition, so that nothing can be ranked." if len(conditions) < 2 else ""
+        exempt=lambda facts: (
+            "There is one condition, so that nothing can be ranked." if len(facts.conditions) < 2 else ""
         ),
     ),
     "accuracy": Part("Accuracy", "The performance with its intervals.", ("accuracy",)),
@@ -238,6 +331,7 @@ PARTS: Mapping[str, Part] = {
         "Comparisons with vignettes",
         "How the results compare with other models, people and benchmarks.",
         ("against_vignette",),
+        exempt=_without_vignette,
     ),
     "repeatability": Part("Repeated trials", "How far repeated trials agree.", ("repeatability",)),
     "subgroups": Part("Subgroups", "Results by subgroup.", ("by_specialty", "by_dataset")),
@@ -253,6 +347,7 @@ PARTS: Mapping[str, Part] = {
         "Contamination",
         "Whether the models may have been trained on the cases.",
         ("memorisation", "memorised_accuracy"),
+        exempt=_without_tested_model,
     ),
     "cost": Part("Calls, tokens and cost", "Compute: calls, tokens, time, machines and cost.", ("spend",)),
     "software": Part(
@@ -271,26 +366,48 @@ PARTS: Mapping[str, Part] = {
     "background": Part("Background", "The clinical context, earlier work, and why the study is needed."),
     "aims": Part("Aims", "Question, audience, comparison and outcome."),
     "intended_use": Part("Intended use", "Patients, users, place in care, and human oversight."),
-    "licences": Part("Weights and licences", "For each model: open or closed weights, and its licence."),
-    "model_kind": Part("Kind of model", "Base model, new model or tuned model, with its architecture."),
-    "model_citation": Part("Publication of the model", "Where each model is described."),
-    "tuning": Part("Tuning", "Data, method and parameters of tuning; or that nothing was tuned."),
-    "training_dates": Part("Dates of training data", "The last date of training data, and the dates of the cases."),
-    "prompt_development": Part("Development of prompts", "How prompts were written and chosen, with what was dropped."),
-    "prompt_sources": Part(
-        "Sources of prompts", "Where prompts and cases come from: experts, guidelines, textbooks, patients."
+    "licences": Part(
+        "Weights and licences", "For each model: open or closed weights, and its licence.", exempt=_without_tested_model
     ),
-    "prompt_authors": Part("Authors of prompts", "Who wrote the prompts, with their background."),
-    "prompt_public": Part("Public and prompts", "Part of patients and public in writing prompts."),
-    "prompt_data": Part("Data behind prompts", "Which cases were looked at to write prompts."),
+    "model_kind": Part(
+        "Kind of model", "Base model, new model or tuned model, with its architecture.", exempt=_without_tested_model
+    ),
+    "model_citation": Part("Publication of the model", "Where each model is described.", exempt=_without_tested_model),
+    "tuning": Part(
+        "Tuning", "Data, method and parameters of tuning; or that nothing was tuned.", exempt=_without_tested_model
+    ),
+    "training_dates": Part(
+        "Dates of training data",
+        "The last date of training data, and the dates of the cases.",
+        exempt=_without_tested_model,
+    ),
+    "prompt_development": Part(
+        "Development of prompts", "How prompts were written and chosen, with what was dropped.", exempt=_without_model
+    ),
+    "prompt_sources": Part(
+        "Sources of prompts",
+        "Where prompts and cases come from: experts, guidelines, textbooks, patients.",
+        exempt=_without_model,
+    ),
+    "prompt_authors": Part(
+        "Authors of prompts", "Who wrote the prompts, with their background.", exempt=_without_model
+    ),
+    "prompt_public": Part(
+        "Public and prompts", "Part of patients and public in writing prompts.", exempt=_without_model
+    ),
+    "prompt_data": Part("Data behind prompts", "Which cases were looked at to write prompts.", exempt=_without_model),
     "place": Part("Place", "City and country where the models were asked."),
     "reference_reason": Part("Choice of cases", "Why these cases and this standard."),
     "data_checks": Part("Checks of the data", "How cases were prepared and checked."),
     "data_challenges": Part("Difficulties of the data", "Representation, missing data and bias."),
-    "evaluators": Part("Evaluators", "Who judged: number, profession, experience, instructions."),
-    "evaluators_public": Part("Public as evaluators", "Part of patients and public in the evaluation."),
-    "blinding": Part("Blinding", "What evaluators did not know."),
-    "annotation": Part("Labelling", "The instructions for labels, with examples."),
+    "evaluators": Part(
+        "Evaluators", "Who judged: number, profession, experience, instructions.", exempt=_without_review
+    ),
+    "evaluators_public": Part(
+        "Public as evaluators", "Part of patients and public in the evaluation.", exempt=_without_review
+    ),
+    "blinding": Part("Blinding", "What evaluators did not know.", exempt=_without_review),
+    "annotation": Part("Labelling", "The instructions for labels, with examples.", exempt=_without_review),
     "sample_size_reason": Part("Choice of the sample size", "Why this number of cases and trials."),
     "independence": Part("Independence of the cases", "Whether cases were published, and when, and who has seen them."),
     "outcome_relevance": Part("Meaning of the outcome", "What the measures say about use in care."),
@@ -302,9 +419,13 @@ PARTS: Mapping[str, Part] = {
     "interests": Part("Interests", "Interests of the authors."),
     "funding": Part("Funding", "Funders and their role."),
     "ethics": Part("Ethics", "Approval and consent, or why none is needed."),
-    "privacy": Part("Data of patients", "How data of patients were protected; or that there are none."),
+    "privacy": Part(
+        "Data of patients", "How data of patients were protected; or that there are none.", exempt=_invented
+    ),
     "case_permissions": Part(
-        "Permission for the cases", "Whether the owners of cases under copyright agreed, or the licence allows it."
+        "Permission for the cases",
+        "Whether the owners of cases under copyright agreed, or the licence allows it.",
+        text=_permission,
     ),
     "protocol": Part("Protocol", "Where the protocol or plan is; or that there is none."),
     "registration": Part("Registration", "Register and number; or that the study is not registered."),

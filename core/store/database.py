@@ -16,7 +16,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
@@ -105,10 +105,16 @@ class Store:
             yield opened.connection
             tallies.bring_up_to_date(opened.connection, before)
 
-    def copy_to(self, target: Path, without_reviews: Collection[str] = ()) -> dict[str, int]:
+    def copy_to(
+        self,
+        target: Path,
+        without_reviews: Collection[str] = (),
+        change: Callable[[duckdb.DuckDBPyConnection, str], object] | None = None,
+    ) -> dict[str, int]:
         """Write a compact copy of the database to ``target``, which must not exist yet.
 
         The annotations of ``without_reviews`` are left out; returns the id of each such review → their number.
+        ``change`` is called with a connection and the name of a database in it: it removes what the copy must not have.
         """
         if target.exists():
             raise AnamnesisError(f"{target} exists already: choose another name for the copy.")
@@ -120,7 +126,7 @@ class Store:
                     with duckdb.connect(":memory:") as connection:
                         connection.execute(f"ATTACH {sql_literal(self.path)} AS original (READ_ONLY)")
                         connection.execute(f"ATTACH {sql_literal(target)} AS copy")
-                        if not without_reviews:
+                        if not without_reviews and change is None:
                             connection.execute("COPY FROM DATABASE original TO copy")
                             return {}
                         # deleted rows may stay readable in their file, so another copy is made without them
@@ -131,6 +137,8 @@ class Store:
                                 "DELETE FROM fewer.annotations WHERE list_contains($1, review_id) RETURNING review_id",
                                 [list(without_reviews)],
                             ).fetchall()
+                            if change is not None:
+                                change(connection, "fewer")
                             connection.execute("COPY FROM DATABASE fewer TO copy")
                             connection.execute("DETACH fewer")
                     return dict(Counter(review_id for (review_id,) in removed))

@@ -2,13 +2,15 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import pandas as pd
 import streamlit as st
 
+from core.datasets.licences import texts_may_leave
 from core.datasets.lint import LintFinding
+from core.export.withheld import case_without_text
 from core.images import local_images
 from core.text.demographics import age_and_sex
 from core.text.profiles import REASONS
@@ -18,6 +20,7 @@ from pages.data.profile import draw_profile
 from pages.data.sets import CaseEntry
 from pages.kit.case.pictures import draw_pictures
 from pages.kit.controls import choose_several
+from pages.kit.export_menu import draw_with_cases, with_cases_key
 from pages.kit.look import ASKS_FOR, fault_words, maker_words, plain, reason_words
 from pages.kit.names import case_name
 from pages.kit.navigation import link
@@ -252,8 +255,19 @@ def draw_cases(name: str, entries: Sequence[CaseEntry]) -> None:
     alt = "Matching cases"
     draw_table(cases_table(page_entries), "data_list", columns, on_row=choose, height=height, download="", alt=alt)
     with st.container(horizontal=True, vertical_alignment="center"):
-        offer_csv(lambda: cases_table(matches, full=True), f"{name}-cases", "Download all matches as CSV")
+        if not all(texts_may_leave(entry.case) for entry in matches):
+            draw_with_cases(f"{name}_cases")
+        public = public_entries(matches, with_cases=bool(st.session_state.get(with_cases_key(f"{name}_cases"))))
+        offer_csv(lambda: cases_table(public, full=True), f"{name}-cases", "Download all matches as CSV")
         st.caption("Choose a row to read the case.")
+
+
+def public_entries(entries: Sequence[CaseEntry], *, with_cases: bool) -> list[CaseEntry]:
+    """Return the entries, in place of cases without an open licence with stand-ins without texts."""
+    return [
+        entry if with_cases or texts_may_leave(entry.case) else replace(entry, case=case_without_text(entry.case))
+        for entry in entries
+    ]
 
 
 def cases_table(entries: Sequence[CaseEntry], *, full: bool = False) -> pd.DataFrame:

@@ -12,6 +12,7 @@ from core.events import Event
 from core.export.document import Document, document_of, document_of_events
 from core.export.forms import FORMS, FormName, file_name
 from core.export.png import NO_BROWSER
+from core.export.withheld import withheld_in_words
 from core.journal import RunHeader
 from pages.kit.look import plain
 
@@ -23,10 +24,24 @@ _LABELS: dict[FormName, tuple[str, str, str]] = {
 }
 
 
+def with_cases_key(key: str) -> str:
+    return f"{key}_with_cases"
+
+
+def draw_with_cases(key: str) -> None:
+    """Draw the choice to export the texts of cases without an open licence, too."""
+    st.checkbox(
+        "With texts of cases without an open licence",
+        key=with_cases_key(key),
+        help="Otherwise these texts are withheld, also those of your own cases without a licence. Choose it to export "
+        "for yourself, or if you have the right to pass them on.",
+    )
+
+
 def draw_export_menu(trial_ids: Sequence[str], key: str) -> None:
     """Draw the menu for one stored conversation, or for two to four in one file."""
     names = tuple(trial_ids)
-    _menu(lambda: document_of(names), names, key)
+    _menu(lambda with_cases: document_of(names, with_cases=with_cases), names, key)
 
 
 def draw_export_menu_unstored(
@@ -36,33 +51,35 @@ def draw_export_menu_unstored(
     snapshots = [(case, tuple(events), header) for case, events, header in conversations]
     names = [next((e.trial_id for e in events if e.kind == "started"), "conversation") for _, events, _ in snapshots]
 
-    def document() -> Document:
-        return Document(
-            tuple(
-                conversation for snapshot in snapshots for conversation in document_of_events(*snapshot).conversations
-            )
-        )
+    def document(with_cases: bool) -> Document:
+        documents = [document_of_events(*snapshot, with_cases=with_cases) for snapshot in snapshots]
+        withheld = sum(bool(each.withheld) for each in documents)
+        conversations = tuple(conversation for each in documents for conversation in each.conversations)
+        return Document(conversations, withheld=withheld_in_words(withheld) if withheld else "")
 
     _menu(document, names, key)
 
 
-def _menu(document: Callable[[], Document], names: Sequence[str], key: str) -> None:
+def _menu(document: Callable[[bool], Document], names: Sequence[str], key: str) -> None:
     """Draw the menu. A file is made in another thread when it is downloaded.
 
     That thread stores its error in ``failed``, which the next drawing of the page shows.
     """
     failed: dict[FormName, str] = st.session_state.setdefault(f"{key}_take_failed", {}).setdefault(tuple(names), {})
 
+    with_cases = bool(st.session_state.get(with_cases_key(key)))
+
     def make(form: FormName) -> bytes:
         failed.pop(form, None)
         try:
-            return FORMS[form].render(document())
+            return FORMS[form].render(document(with_cases))
         except AnamnesisError as error:
             failed[form] = str(error)
             raise
 
     label = "Export" if len(names) == 1 else f"Export these {len(names)}"
     with st.popover(label, icon=":material/download:", key=f"{key}_take"), st.container(gap="xxsmall"):
+        draw_with_cases(key)
         for form in FORMS:
             label, icon, help_ = _LABELS[form]
             missing = form == "png" and find_browser() is None

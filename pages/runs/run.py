@@ -17,6 +17,7 @@ from core.asking.persona import PLAIN, parse_persona
 from core.asking.persona import label as persona_words
 from core.events import QuestionType
 from core.export.run_summary import summary_of
+from core.export.withheld import PublicTexts, public_results, public_transcripts
 from core.frameworks.automedic.queries import FAILURE_NAMES, RULES, failures, trial_rows
 from core.frameworks.base import frameworks, role_title, seats_at_work, tested_seat, title_of
 from core.frameworks.casting import STORED_SEATS
@@ -32,9 +33,8 @@ from core.measures.base import Result, Row, Section
 from core.measures.flow import FLOW
 from core.spreadsheets import inert_table
 from core.store.database import Store
-from core.store.queries.answers import results
 from core.store.queries.runs import RoleUse, RunProgress
-from core.store.queries.trials import Conversation, conversations, transcripts
+from core.store.queries.trials import Conversation, conversations
 from core.store.selection import Selection
 from core.words import ROLE
 from pages.kit.cached import cached_query
@@ -49,6 +49,7 @@ from pages.kit.campaigns import (
     unpriced,
 )
 from pages.kit.cases import excluded_in_words
+from pages.kit.export_menu import draw_with_cases, with_cases_key
 from pages.kit.figures import draw_figure
 from pages.kit.look import END_SHORT, QUESTION_TYPE, RULE, STATE_ICON, VERDICT, arm_in_words, plain
 from pages.kit.names import dataset_name, model_name, unique_names
@@ -149,17 +150,18 @@ def draw_run_links(run: RunProgress) -> None:
                 graders_tab="Grade again",
                 graders_again_runs=f"{model_name(run.doctor)} · {run_id}",
             )
+        with_cases = bool(st.session_state.get(with_cases_key(run_id)))
         files: dict[str, tuple[str, str, Callable[[], bytes | str]]] = {
             "Summary": ("summary.md", "text/markdown", lambda: summary_of(Store(), run_id)),
-            "Answers and verdicts (CSV)": ("answers.csv", "text/csv", lambda: _answers_csv(run_id)),
+            "Answers and verdicts (CSV)": ("answers.csv", "text/csv", lambda: _answers_csv(run_id, with_cases)),
             "Conversations (JSON Lines)": (
                 "conversations.jsonl",
                 "application/jsonl",
-                lambda: _conversation_lines(run_id),
+                lambda: _conversation_lines(run_id, with_cases),
             ),
         }
         if run.done <= _MOST_IN_A_LOG:  # larger runs: `export inspect`
-            files["Inspect log (JSON)"] = ("inspect.json", "application/json", lambda: _inspect_log(run_id))
+            files["Inspect log (JSON)"] = ("inspect.json", "application/json", lambda: _inspect_log(run_id, with_cases))
 
         def draw_file_button(
             label: str, icon: str | None = None, style: Literal["secondary", "tertiary"] = "secondary"
@@ -170,21 +172,22 @@ def draw_run_links(run: RunProgress) -> None:
 
         draw_file_button("Summary", ":material/description:", "tertiary")
         with st.popover("Export", icon=":material/download:", key=f"export_{run_id}"):
+            draw_with_cases(run_id)
             for label in list(files)[1:]:
                 draw_file_button(label)
-            _draw_exchange(run)
+            _draw_exchange(run, with_cases=with_cases)
     if not is_comparable:
         st.caption("No comparable run: none has the same framework, cases, other seats, prompts and grader.")
 
 
-def _inspect_log(run_id: str) -> bytes:
+def _inspect_log(run_id: str, with_cases: bool) -> bytes:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "log.json"
-        write_log(Store(), run_id, path)
+        write_log(Store(), run_id, path, with_cases=with_cases)
         return path.read_bytes()
 
 
-def _draw_exchange(run: RunProgress) -> None:
+def _draw_exchange(run: RunProgress, *, with_cases: bool) -> None:
     """Draw the download in the format Every Eval Ever, which names a publisher; large runs are exported by command."""
     if run.done > MAX_TRIALS:
         st.caption(plain(f"For Every Eval Ever: `python -m core export eee {run.run_id} --out …`."))
@@ -193,26 +196,31 @@ def _draw_exchange(run: RunProgress) -> None:
     selection, publisher = Selection(runs=[run.run_id]), Publisher(organization, "other")
     st.download_button(
         "Every Eval Ever (ZIP)",
-        partial(zipped, run.run_id, lambda folder: write_evaluations(Store(), selection, folder, publisher)),
+        partial(
+            zipped,
+            run.run_id,
+            lambda folder: write_evaluations(Store(), selection, folder, publisher, with_cases=with_cases),
+        ),
         f"{run.run_id}-every-eval-ever.zip",
         "application/zip",
         key=f"exchange_{run.run_id}",
         on_click="ignore",
         disabled=not organization.strip(),
     )
-    st.caption("Texts of cases without an open licence are left out.")
 
 
-def _answers_csv(run_id: str) -> bytes:
+def _answers_csv(run_id: str, with_cases: bool) -> bytes:
     output = BytesIO()
     with Store().read() as cursor:
-        pyarrow.csv.write_csv(inert_table(results(cursor, Selection(runs=[run_id]))), output)
+        texts = PublicTexts(cursor, with_cases=with_cases)
+        pyarrow.csv.write_csv(inert_table(public_results(cursor, Selection(runs=[run_id]), texts)), output)
     return output.getvalue()
 
 
-def _conversation_lines(run_id: str) -> bytes:
+def _conversation_lines(run_id: str, with_cases: bool) -> bytes:
     with Store().read() as cursor:
-        return b"".join(orjson.dumps(line) + b"\n" for line in transcripts(cursor, run_id))
+        texts = PublicTexts(cursor, with_cases=with_cases)
+        return b"".join(orjson.dumps(line) + b"\n" for line in public_transcripts(cursor, run_id, texts))
 
 
 def _cast(run: RunProgress) -> Iterator[tuple[str, str]]:

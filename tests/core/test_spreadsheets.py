@@ -74,7 +74,7 @@ def test_exports_contain_no_formula_and_lose_no_word(tmp_path: Path) -> None:
     read = [as_written(row[0]) for row in csv.reader(io.StringIO(written[1], newline=""))][1:]
     assert read == [text.replace("\r", "\n") for text in TEXTS]
     for number in range(CASES):
-        document = document_of([f"run-{number % RUNS}-{number}"], store)
+        document = document_of([f"run-{number % RUNS}-{number}"], store, with_cases=True)
         assert read_back(to_json(document)) == document
         assert b"<script" not in to_markdown(document)
     assert all(len(summary_of(store, f"run-{run}")) > 500 for run in range(RUNS))

@@ -88,7 +88,7 @@ def test_no_text_is_more_than_text_on_any_page_or_in_any_document(browser: Brows
     """Each time other texts are the names of models, data sets, specialties and runs."""
     store = copy_of(functools.partial(hostile, texts=TEXTS[first:] + TEXTS[:first]), tmp_path)
     visit_all(browser, shared.dashboard(tmp_path), PARTS)
-    documents = [(to_html(document_of([f"run-{n % RUNS}-{n}"], store)), ".html") for n in range(CASES)]
+    documents = [(to_html(document_of([f"run-{n % RUNS}-{n}"], store, with_cases=True)), ".html") for n in range(CASES)]
     drawing = figure_of(list(report.rows(MetricRequest(store))), "Accuracy")
     documents += [(picture_of(drawing, form), form) for form in (".html", ".svg")]
     eyes, context = Eyes("file:"), browser.new_context()

@@ -37,7 +37,7 @@ def made(app: AppTest) -> AppTest:
 def test_figures_are_read_after_a_click_and_a_saved_field_fills_its_item(
     study: Store, open_page: Callable[..., AppTest]
 ) -> None:
-    app = open_page("report", runs=",".join(RUNS), report_for="chart")
+    app = open_page("report", runs=",".join(RUNS), report_for="chart", report_tab="Items and fields")
     assert not app.metric
     app = made(app)
     before = {metric.label: int(metric.value) for metric in app.metric}

@@ -11,7 +11,10 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from core.store.database import Store
+from pages.data.cases import cases_table, public_entries
+from pages.data.sets import CaseEntry
 from tests.core.export.conversations import fill, read_back
+from tests.core.store.builders import a_case
 from tests.support.pages import trouble, words
 
 LABELS = ["Web page (HTML)", "Text (Markdown)", "Data (JSON)", "Picture (PNG)"]
@@ -107,3 +110,12 @@ def test_why_a_file_could_not_be_made_is_shown_until_it_can(
     assert "no conversation 'run/9/9'" in words(app.run()).replace("\\", "")
     app.session_state["ids"] = ["run/1/0"]
     assert "no conversation" not in words(app.run())
+
+
+def test_the_table_of_cases_has_texts_only_of_cases_with_an_open_licence_or_on_demand() -> None:
+    cases = [a_case(n, vignette=f"A man with token {n}.", licence=licence) for n, licence in enumerate(("MIT", ""))]
+    entries = [CaseEntry(case, case.content_hash, (), None) for case in cases]
+    for with_cases, inside in ((False, {"0"}), (True, {"0", "1"})):
+        table = cases_table(public_entries(entries, with_cases=with_cases), full=True)
+        assert {number for number in "01" if f"token {number}" in table.to_csv()} == inside
+        assert len(table) == 2

@@ -22,6 +22,7 @@ from core.store.review_records import (
     ReviewItem,
     ReviewPlan,
     Unblinding,
+    parse_item,
     stored_plan,
 )
 from core.store.selection import TRIALS, Selection
@@ -139,6 +140,14 @@ def withdraw_review(connection: duckdb.DuckDBPyConnection, review_id: str, reaso
 
 def reviews(cursor: duckdb.DuckDBPyConnection) -> list[Review]:
     return [_review(row) for row in records(cursor.execute(_REVIEWS))]
+
+
+def reviewed_runs(cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> set[str]:
+    """Return those of the runs of which a review has a conversation, an answer, or a pair with one."""
+    items = [item for (item,) in cursor.execute("SELECT DISTINCT item FROM review_items").fetchall()]
+    trials = sorted({trial for item in items for trial in parse_item(item).trials})
+    sql = "SELECT DISTINCT run_id FROM trials WHERE list_contains($1, run_id) AND list_contains($2, trial_id)"
+    return {run_id for (run_id,) in cursor.execute(sql, [list(run_ids), trials]).fetchall()}
 
 
 def items_of(cursor: duckdb.DuckDBPyConnection, review_id: str) -> list[ReviewItem]:

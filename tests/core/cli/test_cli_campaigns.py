@@ -216,7 +216,7 @@ def test_resuming_a_complete_run_sends_no_request(
 
 def test_results_are_exported(campaign_db: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "results.csv"
-    printed = run_command(capsys, "export", "results", "--out", str(out))
+    printed = run_command(capsys, "export", "results", "--with-cases", "--out", str(out))
     assert printed == f"Wrote 30 rows to {out}.\n"  # ten answers × two rules, ten × one
     rows = list(csv.DictReader(out.open()))
     assert len(rows) == 30
@@ -236,7 +236,7 @@ def test_transcripts_are_exported(
     outputs: dict[str, str], campaign_db: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "conversations.jsonl"
-    printed = run_command(capsys, "export", "transcripts", outputs["id"], "--out", str(out), "--calls")
+    printed = run_command(capsys, "export", "transcripts", outputs["id"], "--with-cases", "--out", str(out), "--calls")
     assert printed == f"Wrote 10 transcripts to {out}.\n"
     trials = [json.loads(line) for line in out.read_text().splitlines()]
     assert [(t["case_key"], t["trial"]) for t in trials] == [(f"toes-1/{n}", t) for n in range(5) for t in range(2)]

@@ -85,7 +85,7 @@ def test_a_conversation_of_a_release_marks_unrecorded_fields(
         ids = [trial_id for (trial_id,) in cursor.execute(sql).fetchall()]
     assert len(ids) == 2
     out = tmp_path / "conversations.md"
-    assert main(["export", "conversation", *ids, "--out", str(out)]) == 0
+    assert main(["export", "conversation", *ids, "--with-cases", "--out", str(out)]) == 0
     text = out.read_text(encoding="utf-8")
     assert text.startswith("# case\\_0: 2 conversations of gpt\\_3\\_5 and mistral\\_v1\\_7b\n")
     # both conversations are equal, so each message is shown once

@@ -80,7 +80,7 @@ def evil_conversation(**case: Any) -> Document:
         "profile": None,
     }
     header = a_header(doctor=bad, patient=bad, grader=bad, prompt_pack=bad, settings={"base_url": bad, bad: bad})
-    return document_of_events(a_case(**{**fields, **case}), events, header)
+    return document_of_events(a_case(**{**fields, **case}), events, header, with_cases=True)
 
 
 def read_back(data: bytes) -> Document:

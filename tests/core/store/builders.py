@@ -53,6 +53,7 @@ def a_case(number: int = 1, **changes: Any) -> Case:
         "dataset": "ours",
         "specialty": "Dermatology",
         "vignette": f"Vignette {number}.",
+        "licence": "MIT",
         "answer": "Eczema",
         "choices": ("Eczema", "Psoriasis"),
         "synonyms": ("Dermatitis",),
