@@ -124,14 +124,19 @@ def checked_options(pairs: Sequence[tuple[str, Any]]) -> dict[str, str]:
     return choices
 
 
-_LABEL = re.compile(r"\(?(?P<label>[A-Za-z])(?:[.):]\s*|\s+[-–]\s+)(?P<text>\S.*)", re.DOTALL)
-"""An option or answer with its letter: "A. Cystitis", "(a) Cystitis", "A - Cystitis"."""
+_LABEL = re.compile(
+    r"\(?(?:(?P<label>[A-Za-z])(?:\s?[.):]\s*|\s+[-–]\s+)|(?P<number>\d{1,2})[.):]\s+)(?P<text>\S.*)", re.DOTALL
+)
+"""An option or answer with its letter or number: "A. Cystitis", "(a) Cystitis", "A - Cystitis", "1. Cystitis"."""
 
 
 def without_labels(choices: Mapping[str, str]) -> dict[str, str]:
-    """Return letter → option without the letters in the texts, if each option begins with its own."""
+    """Return letter → option without the letters or numbers in the texts, if each option begins with its own."""
     labels = {letter: _LABEL.fullmatch(option) for letter, option in choices.items()}
-    if all(label and label["label"].upper() == letter for letter, label in labels.items()):
+    if all(
+        label and (label["label"] or "").upper() == letter or label and label["number"] == str(number)
+        for number, (letter, label) in enumerate(labels.items(), start=1)
+    ):
         return {letter: label["text"].strip() for letter, label in labels.items() if label}
     return dict(choices)
 
