@@ -124,7 +124,7 @@ def checked_options(pairs: Sequence[tuple[str, Any]]) -> dict[str, str]:
     return choices
 
 
-_LABEL = re.compile(
+LABEL = re.compile(
     r"\(?(?:(?P<label>[A-Za-z])(?:\s?[.):]\s*|\s+[-–]\s+)|(?P<number>\d{1,2})[.):]\s+)(?P<text>\S.*)", re.DOTALL
 )
 """An option or answer with its letter or number: "A. Cystitis", "(a) Cystitis", "A - Cystitis", "1. Cystitis"."""
@@ -132,9 +132,9 @@ _LABEL = re.compile(
 
 def without_labels(choices: Mapping[str, str]) -> dict[str, str]:
     """Return letter → option without the letters or numbers in the texts, if each option begins with its own."""
-    labels = {letter: _LABEL.fullmatch(option) for letter, option in choices.items()}
+    labels = {letter: LABEL.fullmatch(option) for letter, option in choices.items()}
     if all(
-        label and (label["label"] or "").upper() == letter or label and label["number"] == str(number)
+        label and (label["number"] == str(number) or (label["label"] or "").upper() == letter)
         for number, (letter, label) in enumerate(labels.items(), start=1)
     ):
         return {letter: label["text"].strip() for letter, label in labels.items() if label}
@@ -172,7 +172,7 @@ def same(first: str, second: str) -> bool:
 
 def checked_answer(option: str, answer: str, field: str) -> str:
     """Return the ``option`` that ``field`` names; raises ``RowError`` if the text ``answer`` is a different one."""
-    label = _LABEL.fullmatch(answer)
+    label = LABEL.fullmatch(answer)
     if answer and not same(option, answer) and not (label and same(option, label["text"])):
         raise RowError(f"the answer is {answer!r}, but {field} names {option!r}")
     return option

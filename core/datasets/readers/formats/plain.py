@@ -1,10 +1,10 @@
 """Any table or list of records with columns for vignette, question, options, answer, id and specialty.
 
 Columns are found by the usual names of such files, or given by --columns. Options are in one column (a list, letters
-with texts, or texts separated by | or line by line) or in several, joined with + in --columns. The answer is the text of an option, its
-letter, its number in the file if options are numbered, or else its position; the values of the complete file decide
-whether positions count from 0 or from 1. A picture is the path of a file next to the list. A specialty that is not
-known keeps its label.
+with texts, or texts separated by | or line by line) or in several, joined with + in --columns. The answer is the text
+of an option, its letter, its number in the file if options are numbered, or else its position; the values of the
+complete file decide whether positions count from 0 or from 1. A picture is the path of a file next to the list. A
+specialty that is not known keeps its label.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from core.datasets.readers.format import CaseFields, Format, LeftOutError, RowEr
 from core.datasets.readers.item import item_fields, split_item
 from core.datasets.readers.pictures import pictures_of
 from core.datasets.readers.values import (
+    LABEL,
     by_letter,
     checked_options,
     optional,
@@ -57,8 +58,6 @@ _SEVERAL = ("choice_{}", "choice{}", "option_{}", "option{}", "op{}", "answer_{}
 FIRST = "first"
 """Key in --columns for the number of the first option (0 or 1), if answers are positions."""
 TAKES = frozenset({*NAMES, FIRST})
-_LETTERED = re.compile(r"\(?([A-Za-z])[).:]\s*(.+)", re.DOTALL)
-"""An answer with its letter, such as "B. Gout"."""
 _MAX_LISTED = 20
 """Most columns that a message lists."""
 
@@ -263,8 +262,11 @@ def right_option(answer: str, choices: Mapping[str, str], first: int, *, by_posi
     equal = [choice for choice in texts if same(choice, answer)]
     if equal:
         return equal[0]
-    if (parts := _LETTERED.fullmatch(answer)) and same(choices.get(parts[1].upper(), ""), parts[2]):
-        return choices[parts[1].upper()]
+    if label := LABEL.fullmatch(answer):
+        numbered = texts[int(label["number"] or 1) - 1 :] or [""]
+        option = numbered[0] if label["number"] else choices.get(label["label"].upper(), "")
+        if same(option, label["text"]):
+            return option
     if answer.isdecimal() and answer not in choices and 0 <= int(answer) - first < len(texts):
         return texts[int(answer) - first]
     if len(answer.strip("(). ")) == 1 or answer.strip().upper() in choices:
