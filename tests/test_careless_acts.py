@@ -79,7 +79,7 @@ ACTS = (
     Act("a reply of no tokens", PLAYED, f"{RUN} --max-tokens 0", 2, ("max-tokens|max_tokens|token",)),
     Act("a model's name with a space", (), "models add 'my model' --address {here} --model m", 2, ("name|space",), 0),
     Act("a key in place of the model", (), RUN.replace("openai/gout", KEY), 2, ("model|provider",), 0),
-    Act("a key as its variable", (), f"models add own --address {{here}} --model m --key-env {KEY}", 2, ("variable",), 0),
+    Act("a key as variable", (), f"models add own --address {{here}} --model m --key-env {KEY}", 2, ("variable",), 0),
     Act("a gate on a run that does not exist", PLAYED, "gate nothing --reference nothing", 2, ("nothing",)),
     Act("a rubric with one id twice", PLAYED, f"rubrics import {{files}}/{TWICE}", 2, ("a\\b.*twice|twice.*a\\b",)),
     Act("a report of a renamed model", PLAYED, "report accuracy --models openai/podagra", 0, ("podagra|nothing|no ",)),
