@@ -108,7 +108,7 @@ CHOOSES = re.compile(
     r"|conclud(?:e|es|ed|ing)(?: that)?|vot(?:e|ing) for|bet(?:ting)? on|settl(?:e|es|ed|ing) (?:on|for)|guess(?:ing)?"
     r"|recommend(?:s|ed|ing)?|therefore|thus|hence|so|consequently|ergo|finally|in conclusion|in summary"
     r"|leaves(?: us)?(?: with)?|leaving|narrow\w{0,5} (?:it |this )?(?:down )?to|can only be|must be|has to be"
-    r"|then|on reflection|on second thoughts?|(?:actually|wait)(?:,? no[:,])?"
+    r"|then|on reflection|on second thoughts?|(?:actually|wait)(?:,? no)?"
     r"|mark(?:ing)?|wahle|nehme|choisis|elijo|elegiria|escolho|scelgo|diagnose|diagnosing|commit(?:ting)? to)\b"
     rf"|我?选择?|我選|->) ?{FILL}$"
 )

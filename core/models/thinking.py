@@ -168,7 +168,7 @@ class Thinking:
 
     def _next(self, text: str, at: int) -> tuple[str, int, int] | None:
         match = self._pattern.search(text, at)
-        while match and match.lastgroup in ("heading", "message", "wrapper") and not self._counts(match):
+        while match and match.lastgroup in ("heading", "message", "wrapper") and not self._counts(match, at):
             match = self._pattern.search(text, max(match.end(), match.start() + 1))
         marker = (str(match.lastgroup), match.start(), match.end()) if match else None
         if marker and marker[0] in ("heading", "message"):
@@ -179,10 +179,11 @@ class Thinking:
                 marker = ("close", start, start + len(_STRIPPED_END))
         return marker
 
-    def _counts(self, heading: re.Match[str]) -> bool:
+    def _counts(self, heading: re.Match[str], at: int) -> bool:
         """Return whether a heading opens or closes reasoning here, or whether a tag is around the message."""
         if heading.lastgroup == "wrapper":
-            begins = self._thought and not (self._inside or self._has_message or heading[0].startswith("</"))
+            before = self._has_message or heading.string[at : heading.start()].strip()
+            begins = self._thought and not (self._inside or before or heading[0].startswith("</"))
             self._wrapped = self._wrapped or begins
             return begins or (self._wrapped and heading[0].startswith("</"))
         if heading.lastgroup == "message":
