@@ -367,13 +367,19 @@ END = f"{chunk(None, 'stop')}data: [DONE]\n\n"
     [
         "data:\n\n", "data: \n\n", ":\n\n", ": keep-alive\n\n", 'event: ping\ndata: {"type": "ping"}\n\n',
         'event: heartbeat\ndata: {"ts": 12}\n\n', "event: ping\ndata:\n\n", "data: {}\n\n", "\n\n",
-        'data: {"type": "ping", "message": "alive"}\n\n', "data: null\n\n", 'data: ""\n\n', "\ufeff",
+        'data: {"type": "ping", "message": "alive"}\n\n', "data: null\n\n", 'data: ""\n\n',
     ],
 )  # fmt: skip
 async def test_heartbeats_are_no_part_of_a_reply(fake_provider: FakeProvider, before: str) -> None:
     fake_provider.script = [Reply(raw=(before, chunk("All "), before, chunk("well."), before, END))]
     done = await ask(make_model(make_spec(fake_provider.base_url)))
     assert (done.text, done.attempts, len(fake_provider.requests)) == ("All well.", 1, 1)
+
+
+async def test_a_byte_order_mark_is_no_part_of_the_first_event(fake_provider: FakeProvider) -> None:
+    fake_provider.script = [Reply(raw=("\ufeff", chunk("All well."), END))]
+    done = await ask(make_model(make_spec(fake_provider.base_url)))
+    assert (done.text, done.attempts) == ("All well.", 1)
 
 
 async def test_a_finish_reason_of_every_chunk_is_no_end(

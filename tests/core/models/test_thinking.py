@@ -24,7 +24,7 @@ BY_TAGS = [
      "<patient>Not this?</patient>"),
     ("  The pH is < 7 and <thin skin>.\n", "  The pH is < 7 and <thin skin>.\n", ""),
     ("Is it <th", "Is it <th", ""),
-    ("<think>It is B.</think>A or <answer>B</answer>", "A or <answer>B</answer>", "It is B."),
+    ("<think>It is B.</think>Any <answer>fever?</answer>", "Any <answer>fever?</answer>", "It is B."),
 ]  # fmt: skip
 
 
