@@ -190,7 +190,7 @@ def conversations(latency_s: float) -> None:
     calls, memory_mb = trials * (2 * TURNS + 1), dict[int, float]()
 
     def read_memory(progress: Progress) -> None:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
         memory_mb.setdefault(progress.done, pages * os.sysconf("SC_PAGE_SIZE") / 1e6)
 
     with provider(latency_s, TURNS - 1) as url, ProcessPoolExecutor(POOL) as processes:

@@ -108,7 +108,7 @@ CHOOSES = re.compile(
     r"|conclud(?:e|es|ed|ing)(?: that)?|vot(?:e|ing) for|bet(?:ting)? on|settl(?:e|es|ed|ing) (?:on|for)|guess(?:ing)?"
     r"|recommend(?:s|ed|ing)?|therefore|thus|hence|so|consequently|ergo|finally|in conclusion|in summary"
     r"|leaves(?: us)?(?: with)?|leaving|narrow\w{0,5} (?:it |this )?(?:down )?to|can only be|must be|has to be"
-    r"|then|on reflection|on second thoughts?|actually|wait"
+    r"|then|on reflection|on second thoughts?|(?:actually|wait)(?:,? no)?"
     r"|mark(?:ing)?|wahle|nehme|choisis|elijo|elegiria|escolho|scelgo|diagnose|diagnosing|commit(?:ting)? to)\b"
     rf"|我?选择?|我選|->) ?{FILL}$"
 )
@@ -141,7 +141,7 @@ IS_BEST = re.compile(
 # Weakens or cancels a statement.
 BLUNTS = re.compile(
     r"\b(?:least|less|not|never|unlikely|incorrect|wrong|other|another|second|alternative|differentials?|exclud|eliminat"
-    r"|if|unless|whether|otherwise|distractor|tempting|except|none|neither|no)\b|n't\b|\?"
+    r"|if|unless|whether|otherwise|distractor|tempting|except|none|neither|no(?![:,]))\b|n't\b|\?"
 )
 CONDITION = re.compile(r"\b(?:if|unless|whether|otherwise|when)\b")
 # Not a real condition ("if I had to choose").
@@ -154,7 +154,7 @@ FORCED = re.compile(
 GAP = r"(?: (?!but\b|because\b|so\b|therefore\b)[^ \n.;:,()\ue000-\uf03f]{1,30}){0,6}"
 DENIED_BEFORE = re.compile(
     r"\b(?:(?:not(?! (?:only|just|merely|sure|certain|entirely|hesitate))|\w{2,8}n't|cannot|never|neither|nor"
-    r"|no(?! (?:doubt|question))|without|unlikely|(?:less|least)(?= (?:likely|probable|consistent|suggestive))"
+    r"|no(?! (?:doubt|question)|[:,])|without|unlikely|(?:less|least)(?= (?:likely|probable|consistent|suggestive))"
     r"|rul(?:es?|ed|ing) out|exclud(?:es?|ed|ing)|eliminat(?:es?|ed|ing)|rather than|instead of|as opposed to|unlike"
     r"|against|other than|except|incorrect|wrong|inconsistent with|rejected?|differ(?:s|ent)? from|distinguish\w{0,4}"
     rf"|differentiat\w{{1,4}}|ausgeschlossen|kein|nicht|none|irresponsible|premature|impossible|reluctant|refuse){GAP}"
@@ -203,7 +203,7 @@ LEADING = frozenset(
     "|pick|picks|picked|picking|select|selects|selected|selecting|with|for|say|answering|answered|think|believe"
     "|favor|favors|favour|favours|favoring|favouring|toward|towards|conclude|concludes|concluding|concluded|on"
     "|guess|guessing|recommend|recommends|recommended|hence|so|consequently|ergo|finally|conclusion|summary"
-    "|leaves|us|leaving|then|reflection|thought|thoughts|wait|mark|marking|wahle|nehme|choisis|elijo|elegiria"
+    "|leaves|us|leaving|then|reflection|thought|thoughts|actually|wait|no|mark|marking|wahle|nehme|choisis|elijo|elegiria"
     "|escolho|scelgo|diagnose|diagnosing|committing|in|".split("|")
 )
 """Last words before the choice in a statement of an answer, which can also end in a colon or similar sign."""

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from core.agents import choice_words as words
 from core.agents.base import GraderResult
 from core.events import Verdict
+from core.knowledge.spelling import american
 
 STRICT_VERSION = 3
 """Version of the strict rule. ``job regrade --grader rules`` updates old verdicts.
@@ -103,31 +104,6 @@ def _choices(choices: tuple[str, ...], lettered: bool) -> _Choices:
 
 def _is_letter(name: str) -> bool:
     return len(name) == 1 and name.isascii() and name.isalpha()
-
-
-_SPELLINGS = (
-    (
-        re.compile(r"ae(?=[cdmst]|ro?x)|oe(?=[abdlmst])", re.IGNORECASE),
-        "e",
-    ),  # anaemia, haemorrhage, paediatric, oesophagus, oedema
-    (re.compile(r"(?<=[a-z]{2})our(?=s?\b|less)(?<!\bhour)(?<!\bfour)", re.IGNORECASE), "or"),  # tumour, colour
-    (
-        re.compile(r"is(?=(?:e[ds]?|ing|ations?)\b)(?<=(?:al|er|or|ul|ym|im|ic|ot)is)", re.IGNORECASE),
-        "iz",
-    ),  # generalised
-    (re.compile(r"ys(?=e[ds]?\b|ing\b)(?<=lys)", re.IGNORECASE), "yz"),  # analyse
-    (re.compile(r"(?<=[a-z]{2})re(?=\b)(?<=(?:ib|nt)re)", re.IGNORECASE), "er"),  # fibre, centre
-    (re.compile(r"rrhoe(?=a|ic)", re.IGNORECASE), "rrhe"),  # diarrhoea
-    (re.compile(r"\bsulph", re.IGNORECASE), "sulf"),
-)
-"""British spellings → the American ones. A choice counts in both unless another choice has the other spelling."""
-
-
-def american(name: str) -> str:
-    """Return a name in lower case in American spelling."""
-    for british, spelling in _SPELLINGS:
-        name = british.sub(spelling, name)
-    return name
 
 
 _PAREN_AT_END = re.compile(r" ?\([^()]*\)$")
@@ -222,8 +198,7 @@ def _chosen_positions(response: str, choices: _Choices) -> list[int]:
 
 def _mark_names(text: str, choices: _Choices) -> tuple[str, list[int]]:
     """Return a text with a mark in place of every named choice, and the choices of the marks."""
-    if any(british.search(text) for british, _ in _SPELLINGS):
-        text = american(text)
+    text = american(text)
     lowered = text.lower()
     if len(lowered) != len(text):
         text = lowered

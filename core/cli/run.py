@@ -387,10 +387,9 @@ def delete(
         return 0
     purged = purge_run(store, run_id)
     print(f"Deleted, with {purged.lines:,} lines of {purged.journals:,} other journals. Its cases stay.")
-    if purged.backups:
-        print(
-            f"Backups may still contain it: delete {', '.join(map(str, purged.backups))}, and any that lie elsewhere."
-        )
+    if purged.copies:
+        copies = ", ".join(map(str, purged.copies))
+        print(f"Backups and exports may still contain it: delete {copies}, and any that lie elsewhere.")
     return 0
 
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from core import paths
 from core.errors import AnamnesisError
+from core.knowledge.spelling import american
 from core.words import fault_of
 
 FindingKind = Literal["symptom", "history", "family", "sign", "lab", "imaging"]
@@ -84,29 +85,15 @@ class Knowledge:
 _PARENTHESES = re.compile(r"\([^)]*\)")
 _NOT_WORD = re.compile(r"[^a-z0-9 ]+")
 _FILLER = {"the", "a", "an", "of", "disease", "disorder", "syndrome", "acute", "primary", "likely", "probable"}
-_SPELLING = {
-    "anaemia": "anemia",
-    "oesophageal": "esophageal",
-    "oesophagitis": "esophagitis",
-    "haemorrhage": "hemorrhage",
-    "haemorrhoids": "hemorrhoids",
-    "leukaemia": "leukemia",
-    "tumour": "tumor",
-    "coeliac": "celiac",
-    "diarrhoea": "diarrhea",
-    "haemolytic": "hemolytic",
-    "ischaemic": "ischemic",
-    "foetal": "fetal",
-    "anaesthesia": "anesthesia",
-    "oedema": "edema",
-}
 
 
 def words_of_name(name: str) -> list[str]:
     """Return the words of a disease name: lower case, one spelling, no punctuation, apostrophe-s dropped."""
     plain = name.lower().replace("’", "'").replace("'s", "").replace("'", "")
-    plain = _NOT_WORD.sub(" ", plain.replace("-", " "))
-    return [_SPELLING.get(w, w) for w in plain.split()]
+    return [_american(word) for word in _NOT_WORD.sub(" ", plain.replace("-", " ")).split()]
+
+
+_american = functools.lru_cache(maxsize=50_000)(american)
 
 
 @functools.cache

@@ -13,6 +13,7 @@ import socket
 import ssl
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from urllib.parse import quote, unquote
 
 import aiohttp
@@ -218,7 +219,7 @@ _MOST_ERRORS, _DEEPEST_ERROR = 3, 8
 
 
 def error_words(body: object, depth: int = 0) -> str:
-    """Return the words of an error in any shape: text, a web page, or JSON with the words under a usual key.
+    """Return the words of an error in any shape: text, a web page, or JSON, first of all those under a usual key.
 
     A refused field is named before them: ``{"loc": ["body", "seed"], "msg": "not permitted"}`` is
     "body.seed: not permitted".
@@ -239,6 +240,9 @@ def error_words(body: object, depth: int = 0) -> str:
     if not isinstance(body, Mapping):
         return "" if body is None or isinstance(body, bool) else str(body)
     words = next((words for key in _WORDS_IN if (words := error_words(body.get(key), depth + 1))), "")
+    if not words:  # {"stream_options": ["is not allowed"]}, {"base_resp": {"status_msg": "no credit"}}
+        under = ((key, error_words(value, depth + 1)) for key, value in islice(body.items(), _MOST_ERRORS))
+        words = "; ".join(f"{key}: {value}" for key, value in under if value)
     place = body.get("loc") or body.get("param") or body.get("field")
     named = ".".join(map(str, place)) if isinstance(place, list) else str(place or "")
     return f"{named}: {words}" if named and named not in words else words
@@ -250,12 +254,19 @@ def is_error(chunk: object) -> bool:
         return bool(chunk) and is_error(chunk[0])
     if not isinstance(chunk, Mapping):
         return False
-    kind = chunk.get("object") or chunk.get("type")
-    if chunk.get("error") or kind == "error":
+    if chunk.get("error") or "error" in (chunk.get("object"), chunk.get("type")):
         return True
-    if chunk.get("choices") is not None or kind in _HEARTBEATS:
+    if has_choices(chunk) or is_heartbeat(chunk):
         return False
     return any(chunk.get(key) for key in _ERROR_KEYS) or isinstance(chunk.get("message"), str)
+
+
+def has_choices(chunk: object) -> bool:
+    return isinstance(chunk, Mapping) and chunk.get("choices") is not None
+
+
+def is_heartbeat(chunk: object) -> bool:
+    return isinstance(chunk, Mapping) and (chunk.get("object") or chunk.get("type")) in _HEARTBEATS
 
 
 def read_error(text: str) -> object:

@@ -198,7 +198,9 @@ def _address(package: str) -> str:
     """Return the address of a package's wheel on the index that pip uses."""
     options = [*("install", "--dry-run", "--quiet", "--no-deps", "--ignore-installed", "--no-cache-dir")]
     options += ["--only-binary=:all:", "--disable-pip-version-check", "--report", "-", package]
-    pip = subprocess.run([sys.executable, "-m", "pip", *options], capture_output=True, text=True, check=False)
+    pip = subprocess.run(
+        [sys.executable, "-m", "pip", *options], capture_output=True, encoding="utf-8", errors="replace", check=False
+    )
     try:
         return str(json.loads(pip.stdout)["install"][0]["download_info"]["url"])
     except (ValueError, LookupError, TypeError):
@@ -247,13 +249,13 @@ def _write(models: Sequence[_Unwritten], on_progress: StepProgress, stop: StopCa
     """Write models in a child process, so that this process does not load torch; each appears when it is complete."""
     models[0].target.parent.mkdir(parents=True, exist_ok=True)
     arguments = [word for model in models for word in (*model.arguments, str(model.target))]
-    with tempfile.TemporaryFile("w+") as errors:
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
         child = subprocess.Popen(
             [sys.executable, "-m", "core.models.unpacking", *arguments],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=errors,
-            text=True,
+            encoding="utf-8",
             errors="replace",
         )
         assert child.stdout is not None

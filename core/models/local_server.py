@@ -186,7 +186,7 @@ class LocalServer:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            text=True,
+            encoding="utf-8",
             errors="replace",
             env=_environment(),
             start_new_session=True,
@@ -245,7 +245,7 @@ def precision(model_id: str, *, cpu: Path = Path("/proc/cpuinfo"), devices: Path
         or (devices / "kfd").exists()
     ):
         return ()
-    if re.search(r"\b(avx512_bf16|amx_bf16|bf16)\b", cpu.read_text(errors="replace")):
+    if re.search(r"\b(avx512_bf16|amx_bf16|bf16)\b", cpu.read_text(encoding="utf-8", errors="replace")):
         return ()
     size = 2 * sum(file.stat().st_size for file in Path(model_id).glob("*.safetensors"))
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -48,7 +48,7 @@ from core.models.base import (
     Thought,
 )
 from core.models.batches import Batches
-from core.models.classify import classify, is_error, read_error, title_of, without_secret
+from core.models.classify import classify, has_choices, is_error, is_heartbeat, read_error, title_of, without_secret
 from core.models.failures import (
     AttemptFailed,
     Failure,
@@ -434,20 +434,23 @@ class OpenAICompatibleModel:
                 raise AttemptFailed(Failure("malformed", page, "check the address: most end with /v1"))
             if "json" in kind:  # a server without streaming
                 body_or_error = orjson.loads(await self._timed(reply, response.aread()))
-                _raise_error_in(body_or_error, response.request)
+                _raise_error_in(body_or_error, response.request, whole=True)
                 for text in reply.take_whole(body_or_error):
                     yield text
                 return
             # the client's stream class would double the CPU time of a call
-            events = ServerSentEvents()
+            events, no_reply = ServerSentEvents(), None
             async with aclosing(cast(Any, response.aiter_bytes())) as blocks:
                 while not events.done and (block := await self._timed(reply, anext(blocks, None))) is not None:
                     for chunk in events.take(block):
                         _raise_error_in(chunk, response.request)
+                        if not (has_choices(chunk) or is_heartbeat(chunk)):
+                            no_reply = chunk
                         for text in reply.take(chunk):
                             yield text
-                if events.other_text and reply.finish_reason is None:
-                    raise APIError("", response.request, body=read_error(events.other_text))
+                other = read_error(events.other_text) or (None if reply.text else no_reply)
+                if other and reply.finish_reason is None:
+                    raise APIError("it ended without a reply", response.request, body=other)
                 with suppress(TimeoutError):  # a connection can be reused only if the response was read to its end
                     async with asyncio.timeout(_END_S):
                         async for _ in blocks:
@@ -557,7 +560,7 @@ class AzureModel(OpenAICompatibleModel):
         )
 
 
-def _raise_error_in(chunk: object, request: httpx2.Request) -> None:
-    """Raise the ``APIError`` that a server sends in the middle of a stream."""
-    if is_error(chunk):
+def _raise_error_in(chunk: object, request: httpx2.Request, *, whole: bool = False) -> None:
+    """Raise the ``APIError`` that a server sends in the middle of a stream, or as a ``whole`` body without a reply."""
+    if is_error(chunk) or (whole and isinstance(chunk, dict) and not has_choices(chunk)):
         raise APIError("it broke off", request, body=chunk)

@@ -15,8 +15,11 @@ from itertools import groupby
 
 from core.models.base import TextPiece, Thought
 
-NAMES = "think(?:ing)?|thoughts?|reasoning|reflection|scratchpad|inner_monologue|seed:think"
-"""Tags, with or without attributes: DeepSeek-R1, Qwen, GLM, MiniMax, Reflection, Seed-OSS, and custom prompts."""
+NAMES = r"(?:\w{1,20}[:_])?think(?:ing|_fast|_faster)?|thoughts?|reasoning|reflection|scratchpad|inner_monologue"
+"""Tags, with or without attributes: DeepSeek-R1, Qwen, GLM, MiniMax, Reflection, and custom prompts.
+
+With a prefix or suffix: ``<seed:think>`` of Seed-OSS, ``<longcat_think>`` of LongCat, ``<think_fast>`` of K2.
+"""
 MARKERS: tuple[tuple[str, str], ...] = (
     ("[THINK]", "[/THINK]"),  # Magistral
     ("◁think▷", "◁/think▷"),  # Kimi
@@ -25,14 +28,23 @@ MARKERS: tuple[tuple[str, str], ...] = (
     ("<|channel>thought", "<channel|>"),  # Gemma
     ("<unused94>thought", "<unused95>"),  # MedGemma
     ("<unused94>", "<unused95>"),
+    ("<|inner_prefix|>", "<|inner_suffix|>"),  # Apertus
+    ("<|think|>", "<|begin|>assistant<|content|>"),  # Solar
+    ("<|im_start|>think", "<|im_start|>answer"),  # s1, m1
 )
 """Opening and closing markers that are not tags."""
 HEADINGS = ("thinking", "thoughts", "thought process", "chain of thought", "internal reasoning")
 HEADINGS_OF_MESSAGE = ("answer", "final answer", "response", "final response", "reply")
-"""Bold headings with a colon: they open reasoning at the beginning of a reply, and close such reasoning."""
+"""Headings that open reasoning at the beginning of a reply, and close such reasoning.
+
+They are bold with a colon, or lines of Markdown such as ``## Thinking`` and ``## Final Response`` of HuatuoGPT-o1.
+"""
+_SENTENCES, _SENTENCES_OF_MESSAGE = (
+    tuple(f"{begin} my {what}:" for begin in ("here is", "here's")) for what in ("thought process", "response")
+)
+"""Sentences of Granite that serve as such headings."""
 _AT_MESSAGE = "**final diagnosis"
 """A heading that is part of the message and ends reasoning below a heading."""
-_TAG_NAMES = ("think", "thinking", "thought", "thoughts", "reasoning", "reflection", "scratchpad", "inner_monologue")
 _CHANNEL = "<|channel|>"
 _HARMONY = r"(?:<\|start\|>assistant)?<\|channel\|>(?:{})\b(?:[^<]|<\|constrain\|>){{0,100}}<\|message\|>"
 """gpt-oss's format: a channel for the analysis, one for the final words."""
@@ -42,7 +54,9 @@ _STRIPPED_END = "assistantfinal"
 _SILENT = r"<\|(?:end|return|START_RESPONSE|END_RESPONSE|begin_of_solution|end_of_solution)\|>"
 """Markers around the message, which are removed."""
 _LONGEST_MARKER = 240
-_BEGINS = re.compile(r"[<\[◁*]")
+_WRAPPER = r"</?(?:answer|response)>"
+"""Tags around the message after reasoning (Hunyuan, ERNIE), which are removed; in other replies they are text."""
+_BEGINS = re.compile(r"[<\[◁*#]|\b[Hh](?=e|$)")
 _UNMARKED = re.compile(
     r"\s*(?:(?:okay|ok|alright|hmm+)[,.] (?:so )?(?:the (?:user|patient|doctor)|i (?:need|should)|let me|we)|"
     r"the user (?:is|wants|asks|says|has)|we (?:need|are asked|have) to |i need to (?:respond|answer|figure|ask)|"
@@ -63,21 +77,22 @@ def _pattern(own: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str], frozens
     pairs = (*own, *MARKERS)
     opening = "|".join([*(re.escape(begin) for begin, _ in pairs), _HARMONY.format("analysis|commentary")])
     closing = "|".join([*(re.escape(end) for _, end in pairs), _HARMONY.format("final")])
+    headings = (*_written(HEADINGS), *_SENTENCES)
+    of_message = (*_written(HEADINGS_OF_MESSAGE), *_SENTENCES_OF_MESSAGE)
     pattern = re.compile(
         rf"(?P<open><(?:{NAMES})(?:\s[^<>]{{0,200}})?>|{opening})"
-        rf"|(?P<close></(?:{NAMES})\s*>|{closing})|(?P<silent>{_SILENT})"
-        rf"|(?P<heading>{_bold(HEADINGS)})|(?P<message>{_bold(HEADINGS_OF_MESSAGE)}|(?={re.escape(_AT_MESSAGE)}))",
+        rf"|(?P<close></(?:{NAMES})\s*>|{closing})|(?P<silent>{_SILENT})|(?P<wrapper>{_WRAPPER})"
+        rf"|(?P<heading>{'|'.join(map(re.escape, headings))})"
+        rf"|(?P<message>{'|'.join(map(re.escape, of_message))}|(?={re.escape(_AT_MESSAGE)}))",
         re.IGNORECASE,
     )
-    tags = [f"<{slash}{name}>" for name in (*_TAG_NAMES, "seed:think") for slash in ("", "/")]
     silent = ["<|end|>", "<|return|>", "<|start_response|>", "<|end_response|>", "<|begin_of_solution|>"]
     harmony = f"<|start|>assistant{_CHANNEL}"
-    bold = [f"**{name}{end}" for name in (*HEADINGS, *HEADINGS_OF_MESSAGE) for end in (":**", "**:")]
     fixed = (
-        *bold,
+        *headings,
+        *of_message,
         _AT_MESSAGE,
         *(m for pair in pairs for m in pair),
-        *tags,
         *silent,
         "<|end_of_solution|>",
         harmony,
@@ -86,8 +101,10 @@ def _pattern(own: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str], frozens
     return pattern, frozenset(marker[:size].lower() for marker in fixed for size in range(1, len(marker) + 1))
 
 
-def _bold(names: tuple[str, ...]) -> str:
-    return rf"\*\*(?:{'|'.join(names)})(?::\*\*|\*\*:)"
+def _written(names: tuple[str, ...]) -> Iterator[str]:
+    """Yield the headings with these names as models write them."""
+    for name in names:
+        yield from (f"**{name}:**", f"**{name}**:", *(f"{'#' * level} {name}\n" for level in (1, 2, 3)))
 
 
 class Thinking:
@@ -109,7 +126,9 @@ class Thinking:
         self._stripped = False
         """Whether the reasoning ends with the name of a channel, because the server removes special tokens."""
         self._headed = False
-        """Whether the reasoning began with a bold heading; without a heading of the message it is the message."""
+        """Whether the reasoning began with a heading; without a heading of the message it is the message."""
+        self._wrapped = False
+        """Whether a tag around the message was removed."""
         self._fresh = True
         """Whether only white space has arrived."""
         self._tail = ""
@@ -149,7 +168,7 @@ class Thinking:
 
     def _next(self, text: str, at: int) -> tuple[str, int, int] | None:
         match = self._pattern.search(text, at)
-        while match and match.lastgroup in ("heading", "message") and not self._counts(match):
+        while match and match.lastgroup in ("heading", "message", "wrapper") and not self._counts(match, at):
             match = self._pattern.search(text, max(match.end(), match.start() + 1))
         marker = (str(match.lastgroup), match.start(), match.end()) if match else None
         if marker and marker[0] in ("heading", "message"):
@@ -160,8 +179,13 @@ class Thinking:
                 marker = ("close", start, start + len(_STRIPPED_END))
         return marker
 
-    def _counts(self, heading: re.Match[str]) -> bool:
-        """Return whether a bold heading opens or closes reasoning here."""
+    def _counts(self, heading: re.Match[str], at: int) -> bool:
+        """Return whether a heading opens or closes reasoning here, or whether a tag is around the message."""
+        if heading.lastgroup == "wrapper":
+            before = self._has_message or heading.string[at : heading.start()].strip()
+            begins = self._thought and not (self._inside or before or heading[0].startswith("</"))
+            self._wrapped = self._wrapped or begins
+            return begins or (self._wrapped and heading[0].startswith("</"))
         if heading.lastgroup == "message":
             return self._headed and self._inside
         opens = not (self._inside or self._thought or self._has_message or heading.string[: heading.start()].strip())
@@ -194,7 +218,7 @@ class Thinking:
             return True
         if tail[:1] != "<":
             return False
-        if re.fullmatch(rf"</?(?:{NAMES})\s[^<>]*", tail):
+        if re.fullmatch(rf"</?(?:[\w:]{{0,32}}|(?:{NAMES})\s[^<>]*)", tail):
             return True
         before, channel, name = tail.partition(_CHANNEL)
         if not channel or before not in ("", "<|start|>assistant"):

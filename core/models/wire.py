@@ -132,7 +132,7 @@ class ServerSentEvents:
     """
 
     def __init__(self) -> None:
-        self.done = False
+        self.done = self._begun = False
         self._pending: list[bytes] = []
         self._length = 0
         self._data: list[bytes] = []
@@ -146,6 +146,8 @@ class ServerSentEvents:
 
     def take(self, block: bytes) -> Iterator[object]:
         """Take the next bytes and yield complete events; raise ``ValueError`` for invalid JSON."""
+        if not self._begun:
+            block, self._begun = block.removeprefix(b"\xef\xbb\xbf"), True
         self._pending.append(block)
         self._length += len(block)
         check_line(self._length)
@@ -162,7 +164,7 @@ class ServerSentEvents:
                 self._no_events.append(line)
             elif not line and self._data:
                 data, self._data, self._data_length = b"\n".join(self._data), [], 0
-                if not data.strip():  # a heartbeat
+                if data.strip() in (b"", b"null", b'""'):  # a heartbeat
                     continue
                 if data.startswith(b"[DONE]"):
                     self.done = True

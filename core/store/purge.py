@@ -6,6 +6,7 @@ their cost are stored. The cases of the run stay until their data set is deleted
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
 import shutil
@@ -35,15 +36,16 @@ from core.store.written import forget_lines
 _UNIT = re.compile(r"[ |]")
 _LEFT_BEHIND = ("*/imported.head", "*/imported.body", "*/journal.purged")
 """Files of imports and purges that were killed."""
+_PACKED = (".gz", ".zip", ".parquet", ".duckdb", ".eval")
 
 
 @dataclass(frozen=True)
 class Purged:
-    """Numbers of ``lines`` removed from other journals and of their ``journals``; backups, which still have the run."""
+    """Numbers of ``lines`` removed from other journals and of their ``journals``; ``copies`` may still have the run."""
 
     journals: int
     lines: int
-    backups: tuple[Path, ...]
+    copies: tuple[Path, ...]
 
 
 @dataclass
@@ -158,8 +160,20 @@ def purge_run(store: Store, run_id: str) -> Purged:
         recount(connection)
         recount_served(connection)
     _compact(store)
-    backups = sorted(store.path.parent.glob("*.tar.gz"))
-    return Purged(len(lines), sum(lines.values()), tuple(backups))
+    return Purged(len(lines), sum(lines.values()), tuple(_copies(store, run_id)))
+
+
+def _copies(store: Store, run_id: str) -> Iterator[Path]:
+    """Yield archives next to the database, which may contain a run, and other files, such as exports, that name it."""
+    for path in sorted(store.path.parent.iterdir()):
+        if not path.is_file() or path.name.startswith(store.path.name):
+            continue
+        if path.suffix in _PACKED:
+            yield path
+        elif path.stat().st_size:
+            with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as contents:
+                if contents.find(run_id.encode()) >= 0:
+                    yield path
 
 
 def _words_of(cursor: duckdb.DuckDBPyConnection, run_id: str, path: Path) -> _Words:

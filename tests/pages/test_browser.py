@@ -278,7 +278,7 @@ def test_a_campaign_of_another_process_appears_and_moves_on_the_open_page(
     page = visit("runs", NARROW)
     other = dashboard.core("run", "--doctor", "reference", "--cases", "library:Cardiology", "--trials", "2")
     try:
-        expect(page.get_by_text(re.compile("Reference doctor on Library:Cardiology"))).to_be_visible(timeout=LONG)
+        expect(page.get_by_text(re.compile("Reference doctor on Library, Cardiology"))).to_be_visible(timeout=LONG)
         trouble = ", ".join(f"[data-testid={name}]" for name in ("stException", "stAlertContentError"))
         page.wait_for_function(
             "bad => document.querySelector(bad) || document.body.innerText.includes('Complete: 10 of 10 trials')",
@@ -292,7 +292,7 @@ def test_a_campaign_of_another_process_appears_and_moves_on_the_open_page(
     no_trouble(page)
     page.get_by_test_id("stDataFrame").first.click(position={"x": 17, "y": 35 + 35 + 17})  # the run before
     expect(page).to_have_url(re.compile(r"run="))
-    expect(page.get_by_text("Reference doctor on Library:Cardiology")).to_have_count(0)
+    expect(page.get_by_text("Reference doctor on Library, Cardiology")).to_have_count(0)
     before = page.get_by_role("heading", level=2).first.inner_text()
     page.wait_for_timeout(6000)  # a redraw later the choice still stands
     assert page.get_by_role("heading", level=2).first.inner_text() == before

@@ -126,7 +126,7 @@ def checked_options(pairs: Sequence[tuple[str, Any]]) -> dict[str, str]:
 
 _NUMBER = r"\d{1,2}(?=[)\]]|\.\D|(?::\s*|\s+[-–]\s+)[^\s\d])"
 """The number of "1. Cystitis" and "1 - Cystitis"; not of "1.5 mg", "1:2" and "1 - 2 weeks"."""
-_LABEL = re.compile(rf"[(\[]?(?P<label>[A-Za-z]|{_NUMBER})(?:[.):\]]{{1,2}}\s*|\s+[-–]\s+)(?P<text>\S.*)", re.DOTALL)
+_LABEL = re.compile(rf"[(\[]?(?P<label>[A-Za-z]|{_NUMBER})(?:\s?[.):\]]{{1,2}}\s*|\s+[-–]\s+)(?P<text>\S.*)", re.DOTALL)
 """An option or answer with its label: "A. Cystitis", "(a) Cystitis", "A - Cystitis", "1) Cystitis"."""
 
 

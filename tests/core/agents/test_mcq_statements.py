@@ -157,6 +157,8 @@ EXPLAINED = [
     ("答案：C\n解析：A是最常见的。", C),
     # the answer is taken back, or comes later
     ("Answer: A\n\nExplanation: the pain is bilateral. Wait, then the final answer is C.", C),
+    ("Answer: A. Wait, no: C.", C),
+    ("Answer: A. Actually, no, C.", C),
     ("Answer: A. Correction: there is no nausea, so the answer is C.", C),
     ("Initial impression: A\nDiscussion: no nausea.\nFinal answer: C", C),
     ("Explanation: A comes with nausea, and B with tearing.\nAnswer: C", C),

@@ -30,6 +30,9 @@ def test_two_names_of_one_disease() -> None:
         ("Hand, foot and mouth disease", {}, "Hand, foot, and mouth disease", True),
         # spelling
         ("Iron deficiency anemia", {}, "iron-deficiency anaemia", True),
+        ("Sickle cell anaemia with septicaemia", {}, "Sickle cell anemia with septicemia", True),
+        ("Haemophilia A", {}, "Hemophilia A", True),
+        ("Generalized anxiety disorder", {}, "generalised anxiety disorder", True),
         ("Crohn's disease", {}, "Crohn disease", True),
         ("Graves disease", {}, "Graves' disease", True),
         ("Acute appendicitis", {}, "Appendicitis", True),

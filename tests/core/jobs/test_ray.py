@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import logging
+import os
+import subprocess
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
+from core import __version__
 from core.errors import AnamnesisError, UsageError
-from core.jobs.cluster import on_ray
+from core.jobs import cluster
+from core.jobs.cluster import Worker, on_ray
 from core.jobs.engine import Options
 from core.jobs.progress import Progress
 from core.jobs.run import carry_out
@@ -34,6 +41,22 @@ def test_without_ray_the_error_says_how_to_install_it(db: Path, monkeypatch: pyt
     assert (done.returncode, "pip install -r requirements-ray.txt" in done.stderr) == (2, True)
     for wrong in (("--engine", "cloud"), ("--ray-address", "auto")):
         assert core(db, "resume", "RUN", *wrong).returncode == 2
+
+
+def test_a_worker_removes_the_folders_of_killed_workers_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    child = subprocess.Popen(["true"])
+    child.wait()  # no process has its number now
+    dead, alive, foreign = (
+        tmp_path / f"anamnesis-worker-{name}" for name in (f"{child.pid}-x", f"{os.getpid()}-x", "x")
+    )
+    for folder in (dead, alive, foreign):
+        folder.mkdir()
+        (folder / "journal.jsonl").write_text("{}\n", encoding="utf-8")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(cluster, "campaign_of", mock.Mock(side_effect=UsageError("so far")))
+    with pytest.raises(UsageError, match="so far"):
+        asyncio.run(Worker(mock.Mock(), mock.Mock()).open(__version__))
+    assert [folder.exists() for folder in (dead, alive, foreign)] == [False, True, True]
 
 
 @needs_ray

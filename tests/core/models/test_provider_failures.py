@@ -312,9 +312,18 @@ def test_words_without_the_key_are_shown() -> None:
 
 
 ENDINGS: dict[str, tuple[str, ...]] = {
-    "normal": ("stop", "STOP", "end_turn", "COMPLETE", "eos", "FINISH_REASON_STOP"),
-    "cut": ("length", "max_tokens", "MAX_TOKENS", "max_output_tokens", "model_length", "repetition"),
-    "blocked": ("content_filter", "SAFETY", "refusal", "RECITATION", "guardrail_intervened"),
+    "normal": ("stop", "STOP", "end_turn", "COMPLETE", "eos", "FINISH_REASON_STOP", "endTurn", "endoftext"),
+    "cut": (
+        "length",
+        "max_tokens",
+        "MAX_TOKENS",
+        "max_output_tokens",
+        "model_length",
+        "repetition",
+        "maxTokens",
+        "truncated",
+    ),
+    "blocked": ("content_filter", "SAFETY", "refusal", "RECITATION", "guardrail_intervened", "ContentFiltered"),
     "failed": ("error", "ERROR", "tool_calls", "abort", "insufficient_system_resource", "moon", "stop it", "unknown"),
 }
 
@@ -358,13 +367,19 @@ END = f"{chunk(None, 'stop')}data: [DONE]\n\n"
     [
         "data:\n\n", "data: \n\n", ":\n\n", ": keep-alive\n\n", 'event: ping\ndata: {"type": "ping"}\n\n',
         'event: heartbeat\ndata: {"ts": 12}\n\n', "event: ping\ndata:\n\n", "data: {}\n\n", "\n\n",
-        'data: {"type": "ping", "message": "alive"}\n\n',
+        'data: {"type": "ping", "message": "alive"}\n\n', "data: null\n\n", 'data: ""\n\n',
     ],
 )  # fmt: skip
 async def test_heartbeats_are_no_part_of_a_reply(fake_provider: FakeProvider, before: str) -> None:
     fake_provider.script = [Reply(raw=(before, chunk("All "), before, chunk("well."), before, END))]
     done = await ask(make_model(make_spec(fake_provider.base_url)))
     assert (done.text, done.attempts, len(fake_provider.requests)) == ("All well.", 1, 1)
+
+
+async def test_a_byte_order_mark_is_no_part_of_the_first_event(fake_provider: FakeProvider) -> None:
+    fake_provider.script = [Reply(raw=("\ufeff", chunk("All well."), END))]
+    done = await ask(make_model(make_spec(fake_provider.base_url)))
+    assert (done.text, done.attempts) == ("All well.", 1)
 
 
 async def test_a_finish_reason_of_every_chunk_is_no_end(
@@ -392,6 +407,8 @@ ERRORS: list[tuple[object, str]] = [
     ({"error": {"message": '{"detail": "The queue is full"}'}}, "The queue is full"),
     ({"status": 1, "msg": "The queue is full"}, "The queue is full"),
     ("The queue is full", "The queue is full"),
+    ({"errors": {"top_p": ["is not a number"]}, "title": "Bad request"}, "top_p: is not a number"),
+    ({"fault": {"faultstring": "The queue is full", "trace": None}}, "faultstring: The queue is full"),
     ("<!doctype html><html><head><title>The queue is full</title></head></html>", "The queue is full"),
     ("<html><body><h1>The queue\nis full</h1></body></html>", "The queue is full"),
 ]  # fmt: skip
@@ -419,6 +436,8 @@ IN_A_GOOD_RESPONSE: list[tuple[str, str]] = [
     ("text/event-stream", 'data: {"object": "error", "message": "The queue is full"}\n\n'),
     ("text/event-stream", "event: error\ndata: The queue is full\n\n"),
     ("text/html", "<html><title>The queue is full</title></html>"),
+    ("application/json", '{"success": false, "errorMessage": "The queue is full"}'),
+    ("text/event-stream", 'data: {"base_resp": {"status_code": 7, "status_msg": "The queue is full"}}\n\n'),
 ]
 
 
@@ -446,6 +465,7 @@ REFUSALS: list[tuple[str, object, int]] = [
     ("temperature", {"error": {"message": "Unsupported value: 'temperature' does not support 0 here."}}, 400),
     ("seed", {"error": {"message": "Unknown parameter", "param": "seed"}}, 400),
     ("top_p", {"message": "`top_p` is deprecated for this model"}, 400),
+    ("stream_options", {"title": "Invalid", "errors": {"stream_options": ["The field is not supported."]}}, 400),
     ("stop", {"detail": [{"loc": ["body", "stop"], "msg": "Field not allowed"}]}, 422),
     ("max_tokens", {"error": {"message": "Unrecognized request argument supplied: max_tokens"}}, 400),
     ("seed", {"detail": "generate() got an unexpected keyword argument 'seed'"}, 500),

@@ -24,6 +24,7 @@ BY_TAGS = [
      "<patient>Not this?</patient>"),
     ("  The pH is < 7 and <thin skin>.\n", "  The pH is < 7 and <thin skin>.\n", ""),
     ("Is it <th", "Is it <th", ""),
+    ("<think>It is B.</think>Any <answer>fever?</answer>", "Any <answer>fever?</answer>", "It is B."),
 ]  # fmt: skip
 
 
@@ -283,6 +284,15 @@ FAMILIES = {
     "gpt-oss, JSON": f"{ANALYSIS}It is B.<|end|><|start|>assistant"
     "<|channel|>final <|constrain|>json<|message|>Any fever?",
     "Gemma": "<|channel>thought\nIt is B.<channel|>Any fever?",
+    "LongCat": "<longcat_think>It is B.</longcat_think>Any fever?",
+    "K2": "<think_fast>It is B.</think_fast>Any fever?",
+    "Apertus": "<|inner_prefix|>It is B.<|inner_suffix|>Any fever?",
+    "Solar": "<|think|>It is B.<|end|><|begin|>assistant<|content|>Any fever?<|end|>",
+    "s1, m1": "<|im_start|>think\nIt is B.\n<|im_start|>answer\nAny fever?",
+    "HuatuoGPT-o1": "## Thinking\n\nIt is B.\n\n## Final Response\n\nAny fever?",
+    "Granite": "Here is my thought process: It is B.\n\nHere's my response: Any fever?",
+    "Hunyuan": "<think>\nIt is B.\n</think>\n<answer>\nAny fever?\n</answer>",
+    "ERNIE": "<think>It is B.</think>\n\n<response>Any fever?</response>",
 }  # fmt: skip
 
 
@@ -307,6 +317,7 @@ def test_words_that_resemble_markers_are_speech(subtests: pytest.Subtests) -> No
         "Analysis of the blood?", "analysis of blood, any?", "analysis", "a < b [see] <b>bold</b> <|x|>",
         "**Answer:** B", "**Final Diagnosis:** Gout", "It is. **Thinking:** of gout. **Answer:** B",
         "**Think", "a ** b *c",
+        "## Answer\nB", "Here is my advice: rest", "here", "<answer>B</answer>", "<x:thinker> he",
         "Is it <|chan", "[TH", "final: no", "◁ ", "<thinness>",
     ]  # fmt: skip
     for size in [1, 4, 1000]:
@@ -322,6 +333,8 @@ def test_words_that_resemble_markers_are_speech(subtests: pytest.Subtests) -> No
 def test_reasoning_below_a_heading_ends_at_the_message(subtests: pytest.Subtests) -> None:
     table = [
         ("**Thinking:** It is B. **Final Diagnosis:** Gout", "**Final Diagnosis:** Gout", "It is B."),
+        ("## Thinking\nIt is B.\n## Answer\nGout", "Gout", "It is B."),
+        ("## Thinking\nof gout", "## Thinking\nof gout", ""),
         ("**Thinking:** It is B.", "**Thinking:** It is B.", ""),  # nothing shows where it ends
     ]
     for size in (1, 5, 1000):

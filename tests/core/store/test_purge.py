@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from core.cli.app import main
 from core.errors import UsageError
 from core.events import Answered, Ended, Finished, Parent, Started, Utterance
 from core.journal import ReplyLine, RowLine, append_shared, journal_path
@@ -114,7 +115,7 @@ def test_no_word_of_a_purged_run_is_in_any_file(played: Store, deleted_before: b
     assert _holding(played.path.parent, TOKEN)
     purged = purge_run(played, "gone")
     assert not _holding(played.path.parent, TOKEN)
-    assert (purged.journals, purged.backups) == (2, (backup,))
+    assert (purged.journals, purged.copies) == (2, (backup,))
     assert _holding(played.path.parent, "OTHER")
     assert _rows(played) == {table: number // 2 for table, number in before.items()}
     with played.read() as cursor:
@@ -124,6 +125,22 @@ def test_no_word_of_a_purged_run_is_in_any_file(played: Store, deleted_before: b
     played.path.unlink()
     fold(played)
     assert _rows(played) == {table: number // 2 for table, number in before.items()}
+
+
+def test_the_command_purges_and_names_the_copies(
+    played: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ANAMNESIS_DB", str(played.path))
+    folder = played.path.parent
+    backup, export, other = (folder / name for name in ("backup.tar.gz", "rows.csv", "others.csv"))
+    backup.touch()
+    export.write_text(f"run_id,response\ngone,{TOKEN} answer\n", encoding="utf-8")
+    other.write_text("run_id,response\nstays,OTHER answer\n", encoding="utf-8")
+    assert main(["delete", "gone", "--purge", "--yes"]) == 0
+    assert _holding(folder, TOKEN) == [export], "a file that the user wrote is the user's"
+    said = capsys.readouterr().out
+    assert [path.name in said for path in (backup, export, other)] == [True, True, False]
+    assert main(["delete", "gone", "--purge", "--yes"]) == 2, "there is nothing left to delete"
 
 
 def test_a_run_whose_messages_a_branch_contains_is_not_purged(played: Store) -> None:

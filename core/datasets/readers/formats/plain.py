@@ -1,10 +1,10 @@
 """Any table or list of records with columns for vignette, question, options, answer, id and specialty.
 
 Columns are found by the usual names of such files, or given by --columns. Options are in one column (a list, letters
-with texts, or texts separated by |) or in several, joined with + in --columns. The answer is the text of an option, its
-letter, its number in the file if options are numbered, or else its position; the values of the complete file decide
-whether positions count from 0 or from 1. A picture is the path of a file next to the list. A specialty that is not
-known keeps its label.
+with texts, or texts separated by | or line by line) or in several, joined with + in --columns. The answer is the text
+of an option, its letter, its number in the file if options are numbered, or else its position; the values of the
+complete file decide whether positions count from 0 or from 1. A picture is the path of a file next to the list. A
+specialty that is not known keeps its label.
 """
 
 from __future__ import annotations
@@ -254,7 +254,7 @@ def options_in(record: Record, columns: list[str]) -> dict[str, str]:
 
 def _parsed_options(value: str) -> object:
     if value[0] not in "[{":
-        return [part.strip() for part in value.split("|")]
+        return [part.strip() for part in (value.split("|") if "|" in value else value.splitlines())]
     try:
         return orjson.loads(value)
     except orjson.JSONDecodeError:
