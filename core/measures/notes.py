@@ -20,6 +20,7 @@ import pandas as pd
 from core.events import FORMATS, GRADED_TYPES, Format, QuestionType
 from core.frameworks.base import WITHOUT_CONVERSATION, title_of
 from core.frameworks.casting import is_model, is_rule
+from core.frameworks.starts import in_terminal
 from core.journal import IMPORTED
 from core.measures.base import CaseTrials, Listed, Metric, MetricRequest, NameOf, Note, Result, Row, Severity
 from core.measures.extent import by_data_set, changed_keys, on_different_cases, read_extents, shared_keys
@@ -114,15 +115,24 @@ _OF_ANSWERS = ("formats", "question_types")
 
 
 def why_empty(metric: Metric, request: MetricRequest) -> str:
-    """Return why a metric has no rows: the filters that leave nothing of the stored trials, or its ``empty``."""
+    """Return why a metric has no rows: the filters that leave nothing of the stored trials, or how to make some."""
     narrowed = {field: values for field in _NARROWING if (values := getattr(request.selection, field))}
-    if not narrowed or not request.read(conditions):
-        return metric.empty
-    of_answers = any(field in narrowed for field in _OF_ANSWERS)
-    if not of_answers and any(extent.cases for extent in request.read(read_extents, request.selection)):
-        return metric.empty
+    if not leaves_nothing(request.selection, request.read):
+        return in_terminal(metric.empty, metric.starts)
     words = "; ".join(f"{_NARROWING[field]} {', '.join(map(str, values))}" for field, values in narrowed.items())
     return f"The filter leaves nothing: {words}."
+
+
+def leaves_nothing(selection: Selection, read: Callable[..., Any]) -> bool:
+    """Return whether a selection leaves none of the stored trials, or chooses among their answers.
+
+    ``read`` calls a query of the store with its arguments, such as ``MetricRequest.read``.
+    """
+    if not any(getattr(selection, field) for field in (*_NARROWING, "conditions")) or not read(conditions):
+        return False
+    if any(getattr(selection, field) for field in _OF_ANSWERS):
+        return True
+    return not any(extent.cases for extent in read(read_extents, selection))
 
 
 def sample_notes(read: Callable[..., Any], selection: Selection) -> tuple[Note, ...]:

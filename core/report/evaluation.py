@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 from core.callbacks import ProgressCallback, StopCallback
 from core.errors import AnamnesisError, UsageError
 from core.frameworks.base import frameworks
+from core.frameworks.starts import Missing
 from core.jobs.repeat import PROGRAM
 from core.measures.base import MetricRequest, Note, Result, Row, cell_in_words
 from core.measures.notes import result_of
@@ -81,7 +82,7 @@ def read_facts(
         try:
             result = result_of(section.metric, request, dict(section.options))
         except AnamnesisError as error:
-            reasons[name] = str(error)
+            reasons[name] = error.sentence if isinstance(error, Missing) else str(error)
             continue
         if result.rows:
             results[name] = result

@@ -6,6 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from core.events import FORMATS, QUESTION_TYPES
+from core.frameworks.starts import RELEASE
 from core.measures.accuracy import AccuracySplit, group_of, scores_behind
 from core.measures.base import MetricRequest, Result, Row
 from core.measures.paired import group_of_score
@@ -15,8 +16,9 @@ from core.store.selection import Selection
 from pages.kit.cached import read
 from pages.kit.cases import behind, choose_case, clear_parameters, draw_trials, excluded_in_words, open_behind
 from pages.kit.controls import choose
+from pages.kit.empty import draw_empty
 from pages.kit.look import FORMAT, QUESTION_TYPE, arm, plain
-from pages.kit.names import IMPORT_COMMAND, case_name, dataset_name, natural
+from pages.kit.names import case_name, dataset_name, natural
 from pages.kit.section import words_of
 from pages.kit.stored import case_conversations, conditions, runs_behind
 from pages.kit.view import specialties_in_order
@@ -51,10 +53,11 @@ def draw_cases_behind(result: Result, selection: Selection, split: AccuracySplit
     with behind("The cases behind a bar", hint):
         row = _choose_row(result.figures, names)
         if row.source:
-            st.info(
+            draw_empty(
                 f"{plain(names[row.label['model']])} is a published figure ({row.source}) without cases. To read its "
-                f"answers and transcripts, import the authors’ release: `{IMPORT_COMMAND}`.",
-                icon=":material/menu_book:",
+                "answers and transcripts, import the authors’ release.",
+                RELEASE,
+                icon="menu_book",
             )
             return
         _draw_scores(row, selection, split, shared_cases=shared_cases)

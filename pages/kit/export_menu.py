@@ -14,6 +14,7 @@ from core.export.forms import FORMS, FormName, file_name
 from core.export.png import NO_BROWSER
 from core.journal import RunHeader
 from pages.kit.look import plain
+from pages.kit.visitor import draw_control
 
 _LABELS: dict[FormName, tuple[str, str, str]] = {
     "html": ("Web page (HTML)", "html", "One file that opens anywhere, also offline; prints well."),
@@ -65,20 +66,18 @@ def _menu(document: Callable[[], Document], names: Sequence[str], key: str) -> N
     with st.popover(label, icon=":material/download:", key=f"{key}_take"), st.container(gap="xxsmall"):
         for form in FORMS:
             label, icon, help_ = _LABELS[form]
-            missing = form == "png" and find_browser() is None
-            st.download_button(
+            draw_control(
+                st.download_button,
                 label,
-                functools.partial(make, form),
-                file_name(names, form),
-                FORMS[form].mime,
+                NO_BROWSER if form == "png" and find_browser() is None else "",
+                data=functools.partial(make, form),
+                file_name=file_name(names, form),
+                mime=FORMS[form].mime,
                 key=f"{key}_take_{form}",
                 icon=f":material/{icon}:",
                 help=help_,
                 on_click="ignore",
-                disabled=missing,
                 type="tertiary",
             )
-            if missing:
-                st.caption(plain(NO_BROWSER))
             if form in failed:
                 st.caption(plain(failed[form]))
