@@ -2,13 +2,15 @@
 
 from dataclasses import replace
 
+from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.measures.base import Filter, Section
 from core.measures.registry import sections
 from core.store.selection import Selection, case_sets_played
 from pages.kit.cached import ask
 from pages.kit.controls import choose, choose_several
+from pages.kit.empty import draw_empty
 from pages.kit.names import dataset_name
-from pages.kit.page import say_how_to_begin, show
+from pages.kit.page import show
 from pages.kit.section import draw_section
 from pages.kit.stored import conditions
 from pages.kit.view import FilterRow, SelectionPart, ask_selection, offered, union
@@ -20,7 +22,7 @@ def draw_measures() -> None:
     title = choose("Measure", list(by_title), "measure", default=usual, width=320)
     section = by_title[title]
     if not conditions():
-        say_how_to_begin("Nothing is stored yet.", icon="straighten")
+        draw_empty("Nothing is stored yet.", CAMPAIGN, RELEASE, icon="straighten")
         return
     draw_section(section, _ask_selection(section), titled=False)
 

@@ -19,6 +19,7 @@ from core.store.selection import Selection
 from pages.kit.cached import ask
 from pages.kit.cases import choose_case
 from pages.kit.controls import choose, choose_several
+from pages.kit.empty import draw_empty
 from pages.kit.jobs import draw_job, draw_start
 from pages.kit.look import plain
 from pages.kit.names import case_name, model_colours, unique_names
@@ -58,11 +59,7 @@ def _draw_completions() -> None:
             _draw_form()
     all_completions = ask(completions)
     if not all_completions:
-        st.info(
-            "No model has been tested yet. Open “Test a model” above, or run "
-            "`python -m core job completions --model MODEL --cases DATASET`.",
-            icon=":material/psychology:",
-        )
+        draw_empty("No model has been tested yet: open “Test a model” above.", icon="psychology")
         return
     by_prompt = {completion.prompt_hash: variant_of(completion.prompt_hash) for completion in all_completions}
     variants = sorted(by_prompt.values(), key=[*VARIANTS, *by_prompt.values()].index)

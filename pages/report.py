@@ -11,6 +11,7 @@ import streamlit as st
 
 from core import access
 from core.callbacks import ProgressCallback
+from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.jobs.background import Job, begin, job_at, remove_job
 from core.jobs.progress import Stop
 from core.report.evaluation import (
@@ -31,9 +32,10 @@ from core.report.parts import PARTS
 from core.store.database import Store
 from pages.kit.campaigns import campaigns, run_title
 from pages.kit.controls import choose, choose_several
+from pages.kit.empty import draw_empty
 from pages.kit.jobs import draw_work
 from pages.kit.look import in_callback, plain
-from pages.kit.page import draw_sections, say_how_to_begin, show
+from pages.kit.page import draw_sections, show
 from pages.kit.visitor import only
 
 _STATE: dict[State, str] = {
@@ -66,7 +68,7 @@ def draw_report() -> None:
     """Ask for runs and a guideline; draw what they fill in, or the button that reads it."""
     runs = {run.run_id: run_title(run) for run in campaigns()}
     if not runs:
-        say_how_to_begin("No run is stored yet.")
+        draw_empty("No run is stored yet.", CAMPAIGN, RELEASE)
         return
     chosen = _choose_runs(runs)
     name = choose("Guideline", list(_TITLES), "report_for", names=_TITLES, shape="segments")

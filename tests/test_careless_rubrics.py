@@ -65,14 +65,14 @@ SITUATIONS = (
     ),
     situation(
         "a criterion is worded anew after judging",
-        (*TWO, JUDGE, "rubrics import {files}/feet-worded.yaml --name feet"),
+        (*TWO, JUDGE, "rubrics import {files}/feet-worded.yaml --name feet --replace"),
         "report rubric_scores",
         row({"model": "gout"}, n_criteria=10, n_unjudged=5),
         says("10 of 30 criteria .33%. are unjudged", "judged under"),
     ),
     situation(
         "points are changed after judging",
-        (*TWO, JUDGE, "rubrics import {files}/feet-heavy.yaml --name feet"),
+        (*TWO, JUDGE, "rubrics import {files}/feet-heavy.yaml --name feet --replace"),
         "report rubric_scores",
         row({"model": "gout"}, score=0.9, n_criteria=15),
         says("judged under"),

@@ -18,7 +18,7 @@ from core.cli.inspect_logs import import_inspect
 from core.cli.options import counting
 from core.datasets.archive import GIGABYTE, ArchiveLimits
 from core.datasets.download import archive_url, downloaded, is_url
-from core.datasets.importing import import_file, list_in, name_of, preview_of
+from core.datasets.importing import credited, import_file, list_in, name_of, preview_of
 from core.datasets.readers import FORMATS, read_cases
 from core.datasets.select import select
 from core.errors import UsageError
@@ -113,6 +113,8 @@ def import_cases(
         with counting("Reading the file") as show, list_in(path) as file:
             dataset = name or name_of(path)
             read = read_cases(file, dataset, format_, columns_of(columns), show)
+            if read.cases:
+                read.cases = credited(read, source, licence, published)
             tell_preview(preview_of(read, path.name, dataset))
         return 0
     with counting("Reading the file") as show:

@@ -71,15 +71,22 @@ def import_(
     path: Annotated[Path, typer.Argument(help="YAML, CSV, Excel, JSON, JSON Lines or Parquet.")],
     name: Annotated[str | None, typer.Option(help="Name of the rubric; by default the file's.")] = None,
     data_set: Annotated[str, typer.Option(help="Data set of the cases, if the file has their ids alone.")] = "",
+    replace: Annotated[bool, typer.Option("--replace", help="Make a new version of a rubric of this name.")] = False,
     preview: Annotated[bool, typer.Option("--preview", help="Show what would be imported, and store nothing.")] = False,
 ) -> int:
-    """Import a rubric, as a new version if there is one of this name."""
+    """Import a rubric; one of the same name with other contents gets a new version only with --replace."""
     path = path.expanduser()
     read = _read(path, name or path.stem.lower(), data_set=data_set)
     rubric = read.rubric
+    shown = read.preview(path.name, [entry.rubric for entry in rubric_entries(folded_store())])
     if preview:
-        tell_preview(read.preview(path.name, [entry.rubric.name for entry in rubric_entries(folded_store())]))
+        tell_preview(shown)
         return 0
+    if shown.replaces and not replace:
+        raise UsageError(
+            f"There is a rubric {rubric.name} with other contents: import {path.name} under another --name, or make a "
+            "new version of it with --replace. Nothing was imported."
+        )
     with folded_store().write() as connection:
         save_rubric(connection, rubric)
     size = sum(1 for _ in rubric.scoped())

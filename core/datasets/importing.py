@@ -78,16 +78,8 @@ def import_file(
         reading = read_cases(file, dataset, format, columns, on_progress, should_stop)
         _refuse(reading, path.name, skip_bad)
         form = FORMATS[reading.format]
-        if published and not form.source:
-            raise UsageError(f"The format {form.title} is not that of a published set: say its source and licence.")
-        stated = {"source": form.source, "licence": form.licence} if published else {}
-        credit = stated | {
-            field: words
-            for field, value in (("source", source), ("licence", licence))
-            if (words := (value or "").strip())
-        }
-        reading.cases = [case.model_copy(update=credit) if credit else case for case in reading.cases]
-        if not replace and preview_of(reading, path.name, dataset).replaces:
+        reading.cases = credited(reading, source, licence, published)
+        if not replace and would_replace(dataset, reading.cases):
             raise UsageError(
                 f"There is a data set {dataset} with other cases: import {path.name} under another --name, or replace "
                 "it with --replace. Nothing was imported."
@@ -138,7 +130,10 @@ def _replaced(dataset: str, cases: Sequence[Case]) -> str:
 
 
 def preview_of(reading: ReadCases, file: str, dataset: str) -> ImportPreview:
-    """Return what an import would store; ``file`` is the name of the file as the user gave it."""
+    """Return what an import would store; ``file`` is the name of the file as the user gave it.
+
+    The cases of ``reading`` have the source and licence with which they would be stored (``credited``).
+    """
     pictured = sum(bool(local_images(case.images)) for case in reading.cases)
     understood = {
         "Format": FORMATS[reading.format].title if reading.format in FORMATS else reading.format,
@@ -146,11 +141,32 @@ def preview_of(reading: ReadCases, file: str, dataset: str) -> ImportPreview:
         **({"With picture": f"{pictured:,}"} if pictured else {}),
     }
     rows = {"Rejected": reading.rejected, "Left out": reading.left_out, "Remarks": reading.remarks}
-    replaces = dataset in imported.names()
-    with suppress(AnamnesisError):  # a damaged data set cannot be compared
-        stored = imported.load(dataset) if replaces else []
-        replaces = replaces and stored != reading.cases
+    replaces = would_replace(dataset, reading.cases)
     return ImportPreview(file, dataset, understood, rows, reading.unit, reading.sheet, replaces)
+
+
+def credited(reading: ReadCases, source: str | None, licence: str | None, published: bool = False) -> list[Case]:
+    """Return the cases with the source and licence that were given; see ``import_file``.
+
+    Raises ``UsageError`` if the format is not that of a ``published`` set.
+    """
+    form = FORMATS[reading.format]
+    if published and not form.source:
+        raise UsageError(f"The format {form.title} is not that of a published set: say its source and licence.")
+    stated = {"source": form.source, "licence": form.licence} if published else {}
+    credit = stated | {
+        field: words for field, value in (("source", source), ("licence", licence)) if (words := (value or "").strip())
+    }
+    return [case.model_copy(update=credit) if credit else case for case in reading.cases]
+
+
+def would_replace(dataset: str, cases: Sequence[Case]) -> bool:
+    """Return whether other cases are stored under this name; source and licence are part of a case."""
+    if dataset not in imported.names():
+        return False
+    with suppress(AnamnesisError):  # a damaged data set cannot be compared
+        return imported.load(dataset) != cases
+    return True
 
 
 def name_of(path: Path) -> str:

@@ -18,7 +18,7 @@ from core.agents.ledger_models import PatientVerdict
 from core.asking.ask import Request
 from core.asking.scene import Dialogue
 from core.case import Case
-from core.errors import AnamnesisError
+from core.frameworks.starts import CAMPAIGN, Missing
 from core.jobs.ask_job import AskOutcome, Item, ItemResult, JobPlan, ModelSeat, ParsedReply, RequestJob, journal_of
 from core.jobs.judges import Found, facts_pack, facts_request, terms_pack, terms_request
 from core.journal import RowLine
@@ -81,7 +81,7 @@ class _Judging(RequestJob[Item]):
         judge = Judge(registry.spec(self.model).name, self.pack.hash)
         conversations = self.conversations_of(store, judge)
         if not conversations:
-            raise AnamnesisError(self.nothing)
+            raise Missing(self.nothing, CAMPAIGN)
         journal = journal_of("judging", self.name, *judge, *filter(None, [self.apart]))
         before = [conversation for conversation in conversations if conversation.judged]
         part = self.part(journal, [conversation for conversation in conversations if not conversation.judged], before)
@@ -129,10 +129,7 @@ class TermsJudging(_Judging[JudgedConversation]):
     title = "Judging patients"
     report = "patients --part judge"
     reply_tokens = 40
-    nothing = (
-        "There is nothing to judge: no conversation is stored that fits. Start with `python -m core run --doctor "
-        "reference/bayes`, or choose another --run."
-    )
+    nothing = "There is nothing to judge: no conversation is stored that fits."
     finding, findings_noun = "a medical term", "terms"
 
     @property
@@ -169,8 +166,8 @@ class FactsJudging(_Judging[ConversationWithFacts]):
     report = "failures"
     reply_tokens = 800
     nothing = (
-        "There is nothing to judge: no stored conversation with a wrong answer after it fits. Judge every "
-        "conversation (`--all`), choose another --run, or start a campaign with a multi-turn arm."
+        "There is nothing to judge: no stored conversation with a wrong answer after it fits. Every conversation can "
+        "be judged, too, and a campaign needs a multi-turn arm."
     )
     finding, findings_noun = "something withheld or invented", "inventions"
 

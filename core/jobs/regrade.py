@@ -22,6 +22,7 @@ from core.events import GRADED_TYPES, Answered, Failed, Graded, QuestionType, Ru
 from core.frameworks.answering import CLOSING, closing_answer, grade_text
 from core.frameworks.base import default_pack, framework, frameworks
 from core.frameworks.casting import Casting, is_model
+from core.frameworks.starts import CAMPAIGN, RELEASE, Missing
 from core.jobs.ask_job import AskJob, AskOutcome, ItemResult, JobPlan, JobSize, JournalWork, estimated_tokens
 from core.jobs.run_grader import Key, Packs, ResponseVerdict, RunGrader, accepting, judge_of, memory_of
 from core.journal import GradesLine, RunHeader, journal_path, read_header
@@ -163,13 +164,15 @@ class Regrading(AskJob[ToGrade]):
             read = [self._choices(store, run_id, packs) for run_id in run_ids]
             return JobPlan(f"version {STRICT_VERSION} of the strict rule", [self._part(run) for run in read], 0, [])
         if not run_ids:
-            raise AnamnesisError("There is no campaign to grade: run one, or import a release.")
+            raise Missing("There is no campaign to grade.", CAMPAIGN, RELEASE)
         of_run = self._ends if self.of == "closing" else self._answers
         runs = [run for run_id in run_ids if (run := of_run(store, run_id, registry, packs)).answers]
         if not runs and self.of == "closing":
-            raise AnamnesisError(
-                "There is no conversation whose closing diagnosis can be graded: run a campaign with an arm such as "
-                "multi_turn:frq, or import a release."
+            raise Missing(
+                "There is no conversation whose closing diagnosis can be graded: a campaign needs an arm with free "
+                "responses after the conversation.",
+                CAMPAIGN,
+                RELEASE,
             )
         if not runs:
             which = f"Run {run_ids[0]} has" if len(run_ids) == 1 else "These runs have"

@@ -19,8 +19,9 @@ import orjson
 from core.asking.calls import Voice
 from core.asking.parts import PromptPart
 from core.asking.scene import Dialogue
-from core.errors import AnamnesisError, UsageError
+from core.errors import UsageError
 from core.frameworks.casting import is_model
+from core.frameworks.starts import CAMPAIGN, Missing
 from core.jobs.ask_job import (
     AskJob,
     AskOutcome,
@@ -126,9 +127,10 @@ class RubricJudging(AskJob[CriteriaToJudge]):
             : self.limit
         ]
         if not conversations:
-            raise AnamnesisError(
+            raise Missing(
                 f"There is nothing to judge: no finished conversation is stored whose case has criteria in the rubric "
-                f"{rubric.name}. Choose another --rubric or --run, or start a campaign with a multi-turn arm."
+                f"{rubric.name}. A campaign needs a multi-turn arm.",
+                CAMPAIGN,
             )
         models = self._models(registry, conversations)
         parts, done_before = list[JournalWork](), 0

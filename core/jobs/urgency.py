@@ -14,11 +14,11 @@ from typing import Annotated, NamedTuple
 
 from core.asking.parts import PromptPart
 from core.asking.scene import Dialogue
-from core.errors import AnamnesisError
 from core.events import RoleName
 from core.frameworks.answering import reason_of
 from core.frameworks.base import Campaign, framework, frameworks, stored_settings, tested_seat
 from core.frameworks.casting import CastNames, is_model
+from core.frameworks.starts import CAMPAIGN, Missing
 from core.jobs.ask_job import (
     AskJob,
     AskOutcome,
@@ -94,9 +94,10 @@ class UrgencyAsking(AskJob[UrgencyItem]):
         by_run, before, left_out = self._conversations(store)
         if not by_run:
             reasons = "".join(f" {n:,} conversations are left out: {reason}." for reason, n in left_out.items())
-            raise AnamnesisError(
-                f"There is no conversation whose doctor can be asked how urgent it is.{reasons} Choose another --run, "
-                "or start a campaign of a model with a multi-turn arm."
+            raise Missing(
+                f"There is no conversation whose doctor can be asked how urgent it is.{reasons} A campaign of a model "
+                "needs a multi-turn arm.",
+                replace(CAMPAIGN, command="run --doctor MODEL", query={}),
             )
         models = {registry.spec(items[0].doctor.header.doctor).name: None for items in by_run.values()}
         parts: list[JournalWork] = []

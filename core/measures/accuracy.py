@@ -30,6 +30,7 @@ from core.datasets.published import (
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES
 from core.frameworks.base import released
+from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.measures.base import CASES_OF_RUNS, Columns, Counted, MetricRequest, NameOf, Note, Row, Side, metric
 from core.measures.base import AccuracySplit as AccuracySplit
 from core.measures.choice_rules import gaps_in_words, rule_gaps
@@ -257,7 +258,8 @@ _COLUMNS = Columns(excluded="excluded_by_reason")
     "asks_for",
     "mcq_rule",
     decimals=".6f",
-    empty="There is nothing to report yet: start with `python -m core run --doctor reference/bayes`.",
+    empty="There is nothing to report yet.",
+    starts=(CAMPAIGN, RELEASE),
     page="accuracy",
 )
 def report(

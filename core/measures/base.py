@@ -22,6 +22,7 @@ from core.asking.scene import Dialogue
 from core.callbacks import ProgressCallback, StopCallback
 from core.case import Case
 from core.events import EndReason, Format, QuestionType
+from core.frameworks.starts import Start
 from core.paths import extensions
 from core.stats.corrections import format_p, stars
 from core.stats.differences import PairedCounts
@@ -410,10 +411,10 @@ class Metric:
     """Reduces stored scores to rows.
 
     ``rows`` takes a ``MetricRequest`` and the options of the metric, ``Annotated[type, "help"]`` with a default.
-    ``empty`` is the message if there are no rows. ``compared``: whether its rows compare conditions, so that
-    differences between these matter. ``page`` shows it; without one it is on the page More measures. ``noted``: whether
-    its rows are figures of conditions and get the notes on these. ``measure`` is the measure that must have read the
-    trials first, if the metric reduces its scores.
+    ``empty`` is the sentence if there are no rows, ``starts`` are the ways to make some. ``compared``: whether its rows
+    compare conditions, so that differences between these matter. ``page`` shows it; without one it is on the page More
+    measures. ``noted``: whether its rows are figures of conditions and get the notes on these. ``measure`` is the
+    measure that must have read the trials first, if the metric reduces its scores.
     """
 
     name: str
@@ -427,6 +428,7 @@ class Metric:
     page: str = ""
     noted: bool = True
     measure: Measure | None = None
+    starts: tuple[Start, ...] = ()
 
     @property
     def title(self) -> str:
@@ -444,10 +446,11 @@ def metric(
     compared: bool = True,
     page: str = "",
     noted: bool = True,
+    starts: tuple[Start, ...] = (),
 ) -> Callable[[Callable[..., Iterable[Listed]]], Metric]:
     """Turn a function into a metric; its docstring is the help of ``report NAME``."""
     return lambda rows: Metric(
-        name, rows, filters, empty, inspect.cleandoc(rows.__doc__ or ""), decimals, compared, page, noted
+        name, rows, filters, empty, inspect.cleandoc(rows.__doc__ or ""), decimals, compared, page, noted, starts=starts
     )
 
 

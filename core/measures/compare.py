@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
+from core.frameworks.starts import CAMPAIGN
 from core.measures.accuracy import AccuracySplit, group_of, scores_behind
 from core.measures.base import Columns, Comparison, Counted, DifferenceTest, MetricRequest, Row, Section, Side, metric
 from core.measures.comparison import TESTS, corrected, verdict
@@ -126,6 +127,7 @@ _DIFFERENCE = Columns("difference", n=None)
     "specialties",
     "mcq_rule",
     empty="No model has answers in two such arms on the same cases.",
+    starts=(CAMPAIGN,),
     compared=False,
     page="accuracy",
 )
@@ -208,7 +210,9 @@ TESTED_PAIRS = Section(
 )  # fmt: skip
 
 
-@metric("monitor", "cases", "mcq_rule", empty="These versions have no arm in common.", page="compare")
+@metric(
+    "monitor", "cases", "mcq_rule", empty="These versions have no arm in common.", page="compare", starts=(CAMPAIGN,)
+)
 def report_monitor(
     request: MetricRequest,
     versions: Annotated[str, "Versions in order, with commas, such as mistral_v1_7b,mistral_v2_7b."],

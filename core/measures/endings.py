@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from core.errors import UsageError
 from core.events import FORMATS, QUESTION_TYPES, EndReason, Format, QuestionType
+from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.measures.base import CASES_OF_RUNS, Columns, Counted, MetricRequest, Row, Section, Side, bounded, metric
 from core.stats.differences import paired_difference
 from core.stats.intervals import NOTHING, Interval
@@ -372,7 +373,8 @@ def read_endings(store: Store, selection: Selection) -> pd.DataFrame:
     *CASES_OF_RUNS,
     "formats",
     "questions",
-    empty="There is no conversation to report: run a campaign.",
+    empty="There is no conversation to report.",
+    starts=(CAMPAIGN, RELEASE),
     page="accuracy",
 )
 def report(

@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from core.errors import AnamnesisError
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
+from core.frameworks.starts import CAMPAIGN, FACTS, Missing
 from core.measures.attribution import (
     AFTER_CONVERSATION,
     APPLIES,
@@ -48,6 +48,7 @@ from core.stats.differences import PairedCounts, paired_counts, paired_differenc
 from core.stats.ratios import ratio, ratio_intervals
 from core.stats.smoothed import mean_interval
 from core.store.database import Store
+from core.store.display_names import model_name
 from core.store.queries.answers import CaseScore, case_scores, wrong_answers
 from core.store.queries.case_labels import specialties_of
 from core.store.queries.cases import cases_of
@@ -277,8 +278,9 @@ FailurePart = Literal["causes", "arms", "patient", "answers", "judges"]
     "questions",
     "mcq_rule",
     "sample",
-    empty="There is no wrong answer to attribute: run a campaign, or choose other --formats (vignette, multi_turn, "
-    "multi_turn_exam). Name runs whose patient had a persona by --run. Failures that CARE counts: `report care`.",
+    empty="There is no wrong answer to attribute. Conversations whose patient had a persona count only if their run is "
+    "chosen.",
+    starts=(CAMPAIGN,),
     page="failures",
 )
 def report(
@@ -336,7 +338,7 @@ def judged_notes(table: pd.DataFrame, judge: Judge | None) -> list[Note]:
     words = []
     if judge is not None:
         judged = int(counted["judged"].sum())
-        by = f"{judge.model} (prompts {judge.prompt_hash})"
+        by = f"{model_name(judge.model)} (prompts {judge.prompt_hash})"
         words.append(f"What became of the facts: judged by {by} for {judged:,} wrong answers.")
     if unjudged:
         words.append(
@@ -350,10 +352,7 @@ def _judges(store: Store, selection: Selection) -> Iterator[Listed]:
     with store.read() as cursor:
         at_work = judges(cursor, selection)
     if not at_work:
-        raise AnamnesisError(
-            "No model has judged what became of the facts: run `python -m core job facts --model M` "
-            "first, or choose another --run or --models."
-        )
+        raise Missing("No model has judged what became of the facts of these conversations.", FACTS)
     for progress in at_work:
         people = agreement_with_people(store, progress.judge)
         agreement: dict[str, float | None] = {}

@@ -18,6 +18,7 @@ from core.datasets.select import full_data_set, part_of, select
 from core.errors import AnamnesisError
 from core.events import COUNTED, FORMATS, QUESTION_TYPES, Format, QuestionType, Verdict
 from core.frameworks.base import frameworks
+from core.frameworks.starts import CAMPAIGN, RUNS, Missing
 from core.journal import in_use, journal_path
 from core.measures.base import Listed, MetricRequest, Section, metric
 from core.store.database import Store
@@ -77,7 +78,7 @@ def flow_of(store: Store, runs: Sequence[str]) -> Flow:
     with store.read() as cursor:
         chosen = sorted(run_records(cursor, list(runs)), key=lambda run: run.created_at)
         if not chosen:
-            raise AnamnesisError("None of these runs is stored: `python -m core runs` lists them.")
+            raise Missing("None of these runs is stored.", RUNS)
         ids = [run.run_id for run in chosen]
         counts = flow_counts(cursor, ids)
         left_out = Counter[str]()
@@ -353,7 +354,8 @@ def _notes(runs: Sequence[Run]) -> Iterator[str]:
     "models",
     "source",
     "cases",
-    empty="There is no run: run a campaign, or choose other --run, --models or --cases.",
+    empty="There is no run.",
+    starts=(CAMPAIGN,),
     compared=False,
     page="runs",
     noted=False,

@@ -14,9 +14,11 @@ import numpy as np
 import pandas as pd
 
 from core.errors import AnamnesisError, UsageError
+from core.frameworks.starts import CAMPAIGN
 from core.measures.base import CASES_OF_RUNS, MetricRequest, NameOf, Row, Section, metric
 from core.stats.bootstrap import column_intervals
 from core.store.database import Store
+from core.store.display_names import model_name
 from core.store.queries.fact_judgements import Judge, JudgeProgress, judged_sums, judges, topic_sums
 from core.store.selection import Selection
 from core.text.topics import TOPICS
@@ -133,7 +135,8 @@ def _means(wide: pd.DataFrame, trials: pd.DataFrame) -> dict[tuple[str, ...], _M
 @metric(
     "ledger",
     *CASES_OF_RUNS,
-    empty="There is no conversation whose facts can be judged: run a campaign with a multi-turn arm.",
+    empty="There is no conversation whose facts can be judged: a campaign needs a multi-turn arm.",
+    starts=(CAMPAIGN,),
     page="failures",
 )
 def report(
@@ -166,7 +169,8 @@ def judged_words(sums: pd.DataFrame, judge: Judge, name: NameOf) -> str:
     judged = sums.groupby("model", sort=False)["judged"].sum()
     counts = ", ".join(f"{name(str(model))} {n:,}" for model, n in judged.items() if n)
     broken, missing = int(sums["broken"].sum()), int((sums["whole"] - sums["judged"]).sum())
-    words = f"Judged by {judge.model} (prompts {judge.prompt_hash}), conversations: {counts or 'none'}; left out: "
+    by = f"{model_name(judge.model)} (prompts {judge.prompt_hash})"
+    words = f"Judged by {by}, conversations: {counts or 'none'}; left out: "
     return words + f"{broken:,} that broke off and {missing:,} not judged" + (f" ({JUDGE_ALL})." if missing else ".")
 
 

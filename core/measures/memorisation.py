@@ -21,7 +21,8 @@ from typing import Annotated, Literal, NamedTuple, get_args
 
 from rapidfuzz.distance import Levenshtein
 
-from core.errors import AnamnesisError, UsageError
+from core.errors import UsageError
+from core.frameworks.starts import CAMPAIGN, COMPLETIONS, Missing
 from core.measures.base import Columns, Listed, MetricRequest, Row, Section, bounded, metric
 from core.measures.paired import by_arm
 from core.prompts import PromptPack, load_pack
@@ -171,7 +172,8 @@ def _mean(values: Sequence[float]) -> float:
     "memorisation",
     "models",
     "cases",
-    empty="The models with completions have not answered any case yet: run a campaign with them.",
+    empty="The models with completions have not answered any case yet.",
+    starts=(CAMPAIGN,),
     page="memorisation",
 )
 def report(
@@ -190,9 +192,7 @@ def report(
             completion for completion in stored if variant is None or variant_of(completion.prompt_hash) == variant
         ]
         if not selected:
-            raise AnamnesisError(
-                "No completion is stored: run `python -m core job completions --model M --cases DATASET` first."
-            )
+            raise Missing("No completion is stored.", COMPLETIONS)
         models = dict.fromkeys(completion.model for completion in selected) if part == "accuracy" else {}
         scores = {model: case_scores(cursor, replace(selection, models=[model])) for model in models}
     if part == "models":

@@ -21,6 +21,7 @@ from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, GRADED_TYPES, Format, QuestionType
 from core.frameworks.base import WITHOUT_CONVERSATION, title_of
 from core.frameworks.casting import is_model, is_rule
+from core.frameworks.starts import in_terminal
 from core.journal import IMPORTED
 from core.measures.base import CaseTrials, Listed, Metric, MetricRequest, NameOf, Note, Result, Row, Severity
 from core.measures.extent import by_data_set, changed_keys, on_different_cases, read_extents, shared_keys
@@ -119,6 +120,7 @@ _NARROWING = {
     "question_types": "question types",
 }
 """Field of a selection → its name in the sentence on a filter that leaves nothing."""
+_OF_ANSWERS = ("formats", "question_types")
 
 
 def why_empty(
@@ -130,7 +132,7 @@ def why_empty(
     """
     narrowed = {field: values for field in _NARROWING if (values := getattr(request.selection, field))}
     if not narrowed or not request.read(conditions):
-        return reason or metric.empty
+        return reason or in_terminal(metric.empty, metric.starts)
     if any(extent.cases for extent in request.read(read_extents, request.selection)):
         unfiltered: dict[str, Any] = dict.fromkeys(narrowed)
         selection = replace(request.selection, **unfiltered)
@@ -140,9 +142,21 @@ def why_empty(
         except AnamnesisError:
             has_rows = False
         if not has_rows:
-            return reason or metric.empty
+            return reason or in_terminal(metric.empty, metric.starts)
     words = "; ".join(f"{_NARROWING[field]} {', '.join(map(str, values))}" for field, values in narrowed.items())
     return f"The filter leaves nothing: {words}."
+
+
+def leaves_nothing(selection: Selection, read: Callable[..., Any]) -> bool:
+    """Return whether a selection leaves none of the stored trials, or chooses among their answers.
+
+    ``read`` calls a query of the store with its arguments, such as ``MetricRequest.read``.
+    """
+    if not any(getattr(selection, field) for field in (*_NARROWING, "conditions")) or not read(conditions):
+        return False
+    if any(getattr(selection, field) for field in _OF_ANSWERS):
+        return True
+    return not any(extent.cases for extent in read(read_extents, selection))
 
 
 def sample_notes(read: Callable[..., Any], selection: Selection) -> tuple[Note, ...]:

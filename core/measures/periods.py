@@ -13,8 +13,8 @@ from typing import Any, Literal
 import numpy as np
 
 from core.dates import Order, order, read_date
-from core.errors import AnamnesisError
 from core.frameworks.casting import is_model
+from core.frameworks.starts import LABELS, Missing
 from core.measures.base import Columns, MetricRequest, Row, bounded
 from core.measures.paired import Cases, by_arm
 from core.models.registry import load_registry
@@ -99,10 +99,10 @@ def by_period(request: MetricRequest, scores: Iterable[CaseScore], cutoff: str, 
             label = {"model": name, "format": format_, "question_type": question_type}
             rows += period_rows(label, cases, dates, cutoffs[name], interval_of)
     if not rows:
-        raise AnamnesisError(
-            "No model with a cutoff has answered a case with a date: give cases a date (`data label CASE date "
-            "2024-05`, `data label-file`, or a column date of a file), and models a cutoff (`cutoff` in the models "
-            "file)."
+        raise Missing(
+            "No model with a cutoff has answered a case with a date. A date is a label of a case, or the column date "
+            "of its file; a cutoff is part of a model’s entry in the models file.",
+            LABELS,
         )
     without = [condition for condition in matching if not cutoffs[condition.name]]
     models = [condition.name for condition in without if is_model(condition.doctor)]

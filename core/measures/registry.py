@@ -21,6 +21,7 @@ import numpy as np
 import core.measures
 from core import frameworks
 from core.errors import AnamnesisError, UsageError
+from core.frameworks.starts import CAMPAIGN
 from core.measures.base import Columns, Filter, Listed, Measure, Metric, MetricRequest, Row, Section, add_extensions
 from core.measures.missing import measure_missing
 from core.stats.bootstrap import bootstrap_interval
@@ -63,11 +64,18 @@ def metrics() -> dict[str, Metric]:
     }
     for name, measure in measures().items():
         if name not in by_name:
-            empty = "There is nothing to measure: run a campaign, or choose other --run, --models or --cases."
+            empty = "There is nothing to measure."
             about = (inspect.cleandoc(type(measure).__doc__ or name), inspect.cleandoc(ScoreMeans.__doc__ or ""))
             filters: tuple[Filter, ...] = ("run", "models", "source", "cases")
             by_name[name] = Metric(
-                name, ScoreMeans(measure), filters, empty, "\n\n".join(about), page=measure.page, measure=measure
+                name,
+                ScoreMeans(measure),
+                filters,
+                empty,
+                "\n\n".join(about),
+                page=measure.page,
+                measure=measure,
+                starts=(CAMPAIGN,),
             )
     return dict(sorted(by_name.items()))
 

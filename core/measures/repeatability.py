@@ -18,6 +18,7 @@ import scipy  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from core.errors import UsageError
+from core.frameworks.starts import CAMPAIGN
 from core.measures.base import Columns, Listed, MetricRequest, Row, metric
 from core.measures.paired import ArmOf, Cases, by_arm, read_scores
 from core.stats.nested import Component, components
@@ -43,7 +44,8 @@ Counts = tuple[NDArray[np.float64], NDArray[np.float64]]
     "source",
     "cases",
     "mcq_rule",
-    empty="There is nothing to report yet: run a campaign with several trials of each case (--trials).",
+    empty="There is nothing to report yet: a campaign needs several trials of each case.",
+    starts=(CAMPAIGN,),
     compared=False,
 )
 def report(
@@ -153,7 +155,8 @@ def _components(rows: pd.DataFrame) -> tuple[list[Component], int, float]:
     "source",
     "cases",
     "mcq_rule",
-    empty="Planning needs the variance of repeated trials: run a campaign with two trials or more of each case.",
+    empty="Planning needs the variance of repeated trials: a campaign with two trials or more of each case.",
+    starts=(CAMPAIGN,),
     compared=False,
 )
 def report_power(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from core.errors import AnamnesisError
+from core.frameworks.starts import CAMPAIGN
 from core.measures.base import Filter, Listed, MetricRequest, metric
 from core.measures.provenance import settings_side_by_side, side_of
 from core.prompts import Prompt, load_pack, unchanged_pack
@@ -20,10 +22,10 @@ from core.store.selection import Selection, conditions
 FILTERS: tuple[Filter, ...] = ("run", "models", "source", "cases")
 ALL = "all"
 """Stands for all conditions in a row of ``settings``."""
-_EMPTY = "No trial is stored: run a campaign, or choose other --run or --models."
+_EMPTY = "No trial is stored."
 
 
-@metric("settings", *FILTERS, empty=_EMPTY, page="report")
+@metric("settings", *FILTERS, empty=_EMPTY, starts=(CAMPAIGN,), page="report")
 def settings(request: MetricRequest) -> Iterator[Listed]:
     """Report the seats and settings of conditions: first those that all share, then those that differ."""
     selected = request.read(conditions, request.selection)
@@ -57,7 +59,7 @@ def served(request: MetricRequest) -> Iterator[Listed]:
         }
 
 
-@metric("dates", *FILTERS, empty=_EMPTY, page="report", noted=False)
+@metric("dates", *FILTERS, empty=_EMPTY, starts=(CAMPAIGN,), page="report", noted=False)
 def dates(request: MetricRequest) -> Iterator[Listed]:
     """Report when the trials of each run began and ended; a release does not say it."""
     for row in request.read(_played, request.selection):
@@ -73,7 +75,14 @@ def dates(request: MetricRequest) -> Iterator[Listed]:
         }
 
 
-@metric("hypotheses", *FILTERS, empty="No run states a hypothesis: `run --hypothesis`.", page="report", noted=False)
+@metric(
+    "hypotheses",
+    *FILTERS,
+    empty="No run states a hypothesis before its first call.",
+    page="report",
+    noted=False,
+    starts=(replace(CAMPAIGN, command="run --hypothesis SENTENCE"),),
+)
 def hypotheses(request: MetricRequest) -> Iterator[Listed]:
     """Report what each run states before its first call, and what was done differently."""
     ids = [run.run_id for run in request.read(_runs, request.selection) if run.hypothesis]
@@ -112,7 +121,7 @@ def prompts(request: MetricRequest) -> Iterator[Listed]:
         }
 
 
-@metric("played_cases", *FILTERS, empty=_EMPTY, page="report", noted=False)
+@metric("played_cases", *FILTERS, empty=_EMPTY, starts=(CAMPAIGN,), page="report", noted=False)
 def case_sources(request: MetricRequest) -> Iterator[Listed]:
     """Report the played cases by data set, with source and licence."""
     for row in request.read(_cases, request.selection):

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from core.callbacks import ProgressCallback, StopCallback
 from core.errors import AnamnesisError, UsageError
 from core.frameworks.base import frameworks
+from core.frameworks.starts import Missing
 from core.jobs.repeat import PROGRAM
 from core.measures.base import MetricRequest, Note, Result
 from core.measures.notes import result_of
@@ -100,7 +101,7 @@ def read_facts(
         try:
             result = result_of(section.metric, request, dict(section.options))
         except AnamnesisError as error:
-            reasons[name] = str(error)
+            reasons[name] = error.sentence if isinstance(error, Missing) else str(error)
             continue
         if reason := _without_content(name, result):
             reasons[name] = reason

@@ -6,6 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from core.events import FORMATS, QUESTION_TYPES
+from core.frameworks.starts import RELEASE
 from core.measures.base import MetricRequest, Result, Row
 from core.measures.behind import scores_of_side
 from core.store.database import Store
@@ -15,8 +16,9 @@ from pages.kit.behind import behind_row
 from pages.kit.cached import read
 from pages.kit.cases import behind, choose_case, clear_parameters, draw_trials, excluded_in_words, open_behind
 from pages.kit.controls import choose
+from pages.kit.empty import draw_empty
 from pages.kit.look import FORMAT, QUESTION_TYPE, arm, plain
-from pages.kit.names import IMPORT_COMMAND, case_name, dataset_name, natural
+from pages.kit.names import case_name, dataset_name, natural
 from pages.kit.navigation import link
 from pages.kit.section import words_of
 from pages.kit.stored import case_conversations, conditions, runs_behind
@@ -52,10 +54,11 @@ def draw_cases_behind(result: Result, selection: Selection) -> None:
     with behind("The cases behind a bar", hint):
         row = _choose_row(result.figures, names)
         if row.source:
-            st.info(
+            draw_empty(
                 f"{plain(names[row.label['model']])} is a published figure ({row.source}) without cases. To read its "
-                f"answers and transcripts, import the authors’ release: `{IMPORT_COMMAND}`.",
-                icon=":material/menu_book:",
+                "answers and transcripts, import the authors’ release.",
+                RELEASE,
+                icon="menu_book",
             )
             return
         _draw_scores(row, selection)

@@ -13,6 +13,7 @@ from core.figures.curves import Point, curves
 from core.figures.marks import Mark, dots
 from core.figures.shares import Segment, stacked
 from core.figures.style import Axis
+from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.measures.base import Result, Row
 from core.measures.endings import (
     END_REASONS,
@@ -29,30 +30,30 @@ from core.stats.differences import changes
 from core.store.selection import Selection
 from pages.kit.cached import read
 from pages.kit.controls import choose_several
+from pages.kit.empty import draw_empty, draw_no_match
 from pages.kit.figures import draw_conditions_behind
 from pages.kit.look import END_SHORT, REASON_COLOUR, arm
 from pages.kit.names import model_colours
-from pages.kit.page import say_how_to_begin
 from pages.kit.section import draw_result, open_counted, section_result
 from pages.kit.view import ask_selection, in_words, names_on, offered
 
 _DEFAULT_ARMS: list[Arm] = [("multi_turn", "mcq"), ("multi_turn", "frq")]
 _DEFAULT_RULES = ("no_diagnosis_excluded", "no_diagnosis_wrong", "cap_excluded", "strict", "excluded_wrong")
 _RULE = {rule.key: rule for rule in (STANDARD, *RULES)}
-_NO_MATCH = "No conversation fits these filters: remove one."
+_NO_MATCH = "No conversation fits these filters."
 
 
 def draw_endings() -> None:
     offers = offered()
     if not offers:
-        say_how_to_begin("No conversation is stored yet.", icon="forum")
+        draw_empty("No conversation is stored yet.", CAMPAIGN, RELEASE, icon="forum")
         return
     selection = ask_selection(offers, "models", "datasets", "specialties")
     st.header(REASONS.title, anchor=False)
     about = f"{in_words(selection)}."
     reasons = section_result(REASONS, selection)
     if not reasons.rows:
-        st.info(_NO_MATCH, icon=":material/filter_alt_off:")
+        draw_no_match(_NO_MATCH)
         return
     names: dict[str, str] = {**names_on(selection), **dict(END_SHORT.items())}
     draw_result(

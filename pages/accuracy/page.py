@@ -7,6 +7,7 @@ import streamlit as st
 
 from core.datasets.published import printed_sets
 from core.events import QUESTION_TYPES
+from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.measures.accuracy import AccuracySplit, read_single_diagnosis, report
 from core.measures.base import DifferenceTest, Result, Section
 from core.measures.compare import TESTED_PAIRS
@@ -20,10 +21,11 @@ from pages.accuracy.endings import draw_endings
 from pages.accuracy.published import SHOWN, Shown, draw_published
 from pages.kit.cached import read
 from pages.kit.controls import choose
+from pages.kit.empty import draw_empty
 from pages.kit.figures import draw_conditions_behind
 from pages.kit.look import ASKS_FOR, FORMAT, QUESTION_TYPE
 from pages.kit.page import draw_sections as draw_tabs
-from pages.kit.page import say_how_to_begin, show
+from pages.kit.page import show
 from pages.kit.section import draw_section
 from pages.kit.stored import extents_on
 from pages.kit.view import (
@@ -213,9 +215,12 @@ def _draw_what_is_behind(result: Result | None, selection: Selection) -> None:
     stored_rows = [row for row in result.figures if not row.source] if result else []
     if not stored_rows:
         published = result is not None
-        say_how_to_begin(
-            "These are the **published** figures." if published else "No answer of this kind is stored.",
-            instead="To test a model, start a campaign; the reference cast needs no key.",
+        draw_empty(
+            f"{'These are the **published** figures.' if published else 'No answer of this kind is stored.'} To test a "
+            "model, start a campaign; the reference cast needs no key.",
+            CAMPAIGN,
+            RELEASE,
+            icon="menu_book",
         )
     if selection.asks_for:
         kinds = " or ".join(ASKS_FOR[kind].lower() for kind in selection.asks_for)

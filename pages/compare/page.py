@@ -7,6 +7,7 @@ from typing import Literal
 import streamlit as st
 
 from core.case import SPECIALTIES
+from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.measures.compare import difference_rows
 from core.measures.notes import detectable_notes
 from core.store.selection import Selection
@@ -26,10 +27,11 @@ from pages.compare.outcomes import draw_differences, draw_outcomes, draw_overvie
 from pages.compare.versions import draw_versions
 from pages.kit.cases import open_behind
 from pages.kit.controls import choose
+from pages.kit.empty import draw_empty
 from pages.kit.look import arm, plain
 from pages.kit.names import model_name
 from pages.kit.notes import notes_on
-from pages.kit.page import draw_parts, say_how_to_begin, show
+from pages.kit.page import draw_parts, show
 from pages.kit.subjects import Subject, subject_names
 from pages.kit.view import (
     CaseSetOptions,
@@ -65,9 +67,11 @@ def draw_comparison() -> None:
     """Ask what to compare; draw all arms, one arm by case, and one case with its transcripts."""
     stored = subject_names()
     if not stored:
-        say_how_to_begin(
-            "Nothing to compare yet.",
-            instead="Or run two campaigns on the same cases, for example with two models or two prompt packs.",
+        draw_empty(
+            "Nothing to compare yet: import a release, or run two campaigns on the same cases, for example with two "
+            "models or two prompt packs.",
+            CAMPAIGN,
+            RELEASE,
             icon="compare_arrows",
         )
         return
@@ -87,9 +91,11 @@ def draw_comparison() -> None:
         )
     if mode == "models" and not has_several:
         models = ", ".join(subjects.values())
-        st.info(
+        draw_empty(
             f"Only one model has answers ({plain(models)}): run or import another, compare its arms, or choose another "
-            "*Source*."
+            "*Source*.",
+            CAMPAIGN,
+            RELEASE,
         )
         return
     setup = (
@@ -98,7 +104,7 @@ def draw_comparison() -> None:
     if setup is None:
         return
     if not setup.pairs:
-        st.info("The two sides share no arm. Run both in the same formats and question types.")
+        draw_empty("The two sides share no arm. Run both in the same formats and question types.", CAMPAIGN)
         return
 
     def name_of(side: ComparedArm) -> str:
@@ -116,9 +122,10 @@ def draw_comparison() -> None:
         if result.n
     ]
     if not compared:
-        st.info(
+        draw_empty(
             "Not compared: no case counts on both sides. Choose other cases, or run both on the same cases.",
-            icon=":material/difference:",
+            CAMPAIGN,
+            icon="difference",
         )
         return
     rows = difference_rows(compared, statistics.correction)
@@ -162,10 +169,11 @@ def _ask_two(names: Mapping[Subject, str]) -> Setup | None:
         where=second_column,
     )
     if second is None:
-        st.info(
+        draw_empty(
             "No other run of the same framework on the same cases is stored. Choose any run to compare with, or start "
             "one with another model.",
-            icon=":material/difference:",
+            CAMPAIGN,
+            icon="difference",
         )
         return None
     if first == second:
@@ -212,7 +220,7 @@ def _ask_personas(personas: Mapping[str, Mapping[Subject, str]]) -> Setup | None
     cases = _ask_cases([first, *others])
     arms = common_arms([first, *others], cases[0], patient_first=True) if cases else []
     if cases is None or not others or not arms:
-        st.info("These runs share no case or no arm. Run the same cases with each persona.")
+        draw_empty("These runs share no case or no arm. Run the same cases with each persona.", CAMPAIGN)
         return None
     if unshared := [runs[other] for other in later if other not in others]:
         st.caption(f"Left out because they ran on other cases: {', '.join(map(plain, unshared))}.")
@@ -226,7 +234,7 @@ def _ask_cases(sides: Sequence[Subject]) -> tuple[Selection, Statistics] | None:
     """Ask for the cases and statistics of a comparison; ``None`` with a message if no case is shared."""
     sets = case_sets_of(sides)
     if not sets:
-        st.info("The two sides share no case. Run both on the same cases.", icon=":material/difference:")
+        draw_empty("The two sides share no case. Run both on the same cases.", CAMPAIGN, icon="difference")
         return None
     available = offered()
     offers = {name: available.get(name, CaseSetOptions(specialties=SPECIALTIES)) for name in sets}

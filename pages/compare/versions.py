@@ -10,6 +10,7 @@ import streamlit as st
 
 from core.datasets.published import printed_sets
 from core.figures.report import chart_of
+from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.measures.accuracy import printed_twice
 from core.measures.base import Counted, Result, Row, Section, Side
 from core.measures.choice_rules import rules_in_words
@@ -36,9 +37,10 @@ from pages.kit.behind import behind_row
 from pages.kit.cached import ask
 from pages.kit.cases import open_behind
 from pages.kit.controls import choose, choose_several
+from pages.kit.empty import draw_empty
 from pages.kit.figures import draw_conditions, draw_figure, draw_setting_differences
 from pages.kit.look import END_SHORT, arm, plain
-from pages.kit.names import IMPORT_COMMAND, RELEASED, dataset_name, label_of, model_colours, model_name
+from pages.kit.names import RELEASED, dataset_name, label_of, model_colours, model_name
 from pages.kit.navigation import lead_to
 from pages.kit.notes import basis, draw_notes, notes_on
 from pages.kit.section import draw_result
@@ -207,10 +209,12 @@ def _draw_accuracy(
         f"{caption} Hatched: published. {repeated}" if published else caption,
     )
     if published:
-        st.info(
+        draw_empty(
             f"Hatched bars are the published figures of {RELEASED.title}. To test differences and read conversations, "
-            f"import the authors’ release (`{IMPORT_COMMAND}`) or run the models.",
-            icon=":material/menu_book:",
+            "import the authors’ release, or run the models.",
+            RELEASE,
+            CAMPAIGN,
+            icon="menu_book",
         )
         st.caption(repeated)
         draw_table(published_table(choice.case_set, choice.versions), "monitoring_published")

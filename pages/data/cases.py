@@ -20,6 +20,7 @@ from pages.data.profile import draw_profile
 from pages.data.sets import CaseEntry
 from pages.kit.case.pictures import draw_pictures
 from pages.kit.controls import choose_several
+from pages.kit.empty import draw_no_match
 from pages.kit.export_menu import draw_with_cases, with_cases_key
 from pages.kit.look import ASKS_FOR, fault_words, maker_words, plain, reason_words
 from pages.kit.names import case_name
@@ -228,6 +229,11 @@ def _draw_findings(findings: Sequence[LintFinding], answer_shown: bool) -> None:
             st.markdown(f":gray[:material/info: {words}]")
 
 
+_FILTERS = tuple(
+    f"data_{name}" for name in ("words", "specialties", "suitability", "profile", "findings", "asks_for", "pictures")
+)
+
+
 def draw_cases(name: str, entries: Sequence[CaseEntry]) -> None:
     """Ask for the filters, then draw the case in the URL or the list."""
     opened = st.query_params.get("case")
@@ -243,7 +249,7 @@ def draw_cases(name: str, entries: Sequence[CaseEntry]) -> None:
         st.markdown(f"**{len(matches):,}** of {len(entries):,} cases")
         draw_pager(PAGE_NAME, page, pages)
     if not matches:
-        st.info("No case matches. Remove a filter.", icon=":material/filter_alt_off:")
+        draw_no_match("No case matches.", *_FILTERS)
         return
     page_entries = matches[(page - 1) * PAGE : page * PAGE]
     columns = {"Case": st.column_config.TextColumn(pinned=True), "Vignette": st.column_config.TextColumn(width="large")}

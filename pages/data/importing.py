@@ -13,7 +13,7 @@ import streamlit as st
 
 from core.access import allowed_path
 from core.callbacks import ProgressCallback, StopCallback
-from core.datasets.importing import ImportedDataset, import_file, list_in, name_of, preview_of
+from core.datasets.importing import ImportedDataset, credited, import_file, list_in, name_of, preview_of, would_replace
 from core.datasets.readers import FORMATS, read_cases
 from core.datasets.readers.engine import chosen_format
 from core.datasets.readers.files import LIMITS, FileRows, Record
@@ -238,8 +238,7 @@ def _draw_steps(sizes: Mapping[str, int]) -> None:
     reading = read_file(file, name, format_, columns)
     if reading is None:
         return
-    shown = preview_of(reading, file.name, name)
-    draw_preview(shown)
+    draw_preview(preview_of(reading, file.name, name))
     st.dataframe(
         preview_table(reading),
         hide_index=True,
@@ -251,7 +250,7 @@ def _draw_steps(sizes: Mapping[str, int]) -> None:
     if len(reading.cases) > _MAX_ROWS:
         st.caption(f"The first {_MAX_ROWS} of {len(reading.cases):,} cases.")
     if reading.cases:
-        _ask_and_import(file, name, format_, columns, reading, sizes, shown.replaces)
+        _ask_and_import(file, name, format_, columns, reading, sizes)
 
 
 def _ask_columns(file: CaseFile) -> dict[str, str] | None:
@@ -329,13 +328,7 @@ def remarks_table(remarks: Sequence[Remark], unit: str) -> pd.DataFrame:
 
 
 def _ask_and_import(
-    file: CaseFile,
-    name: str,
-    format_: str,
-    columns: Mapping[str, str],
-    reading: ReadCases,
-    sizes: Mapping[str, int],
-    replaces: bool,
+    file: CaseFile, name: str, format_: str, columns: Mapping[str, str], reading: ReadCases, sizes: Mapping[str, int]
 ) -> None:
     form = FORMATS.get(reading.format)
     left, right = st.columns(2)
@@ -355,6 +348,7 @@ def _ask_and_import(
     skip = not reading.rejected or st.checkbox(
         f"Leave out {counted(len(reading.rejected), 'rejected row')}", key=f"data_skip_{file.stamp}"
     )
+    replaces = would_replace(name, credited(reading, source, licence))
     confirmed = not replaces or st.checkbox(
         f"Replace {plain(name)} with its {counted(sizes.get(name, 0), 'case')}",
         key=f"data_replace_{name}_{file.stamp}",

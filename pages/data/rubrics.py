@@ -14,7 +14,7 @@ from pages.kit.cached import read
 from pages.kit.controls import choose
 from pages.kit.look import counted, plain, show_errors
 from pages.kit.navigation import link
-from pages.kit.visitor import only
+from pages.kit.visitor import draw_button
 
 _OPEN = "rubrics"
 """URL parameter that opens this part."""
@@ -74,14 +74,15 @@ def _draw_import() -> None:
             path = Path(folder) / Path(file.name).name
             path.write_bytes(file.getvalue())
             imported = import_rubric(path, name.strip() or path.stem.lower(), data_set=data_set.strip())
-            preview = imported.preview(path.name, [entry.rubric.name for entry in read(rubric_entries)])
+            preview = imported.preview(path.name, [entry.rubric for entry in read(rubric_entries)])
             draw_preview(preview)
             confirmed = not preview.replaces or st.checkbox(
                 f"Make a new version of {plain(preview.name)}", key=f"data_rubric_new_{preview.name}_{file.file_id}"
             )
-            if not st.button(
-                "Import", icon=":material/upload:", key="data_rubric_go", **only("run", disabled=not confirmed)
-            ):
+            why_not = (
+                "" if confirmed else f"There is a rubric {preview.name}: confirm the new version, or name another."
+            )
+            if not draw_button("Import", why_not, icon=":material/upload:", key="data_rubric_go", role="run"):
                 return
             with Store().write() as connection:
                 save_rubric(connection, imported.rubric)

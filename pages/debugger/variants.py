@@ -179,15 +179,14 @@ def draw_edit(record: TrialRecord, step: Step, variants: Sequence[Variant]) -> N
     with st.expander("Messages of this step", icon=":material/edit:", key="debug_edit_open"):
         edited, edits = _ask_messages(record, step, variants)
         model, address, problem = _ask_player(record, step)
-        if problem:
-            st.warning(plain(problem), icon=":material/key:")
         with st.container(horizontal=True, vertical_alignment="center"):
-            run_again = st.button(
+            run_again = draw_button(
                 "Run this step again",
+                problem or "",
+                role="run",
                 type="primary",
                 icon=":material/replay:",
                 key="debug_again",
-                **only("run", disabled=bool(problem)),
             )
             with st.popover("Save a prompt pack", icon=":material/bookmark_add:", key="debug_pack_save"):
                 _ask_pack_of_edits(edits)

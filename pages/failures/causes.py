@@ -30,6 +30,7 @@ from pages.kit.case.facts import ask_judge, draw_form, judge_words, people_words
 from pages.kit.case.why import CAUSE
 from pages.kit.cases import behind, clear_parameters, open_behind
 from pages.kit.controls import choose
+from pages.kit.empty import draw_no_match
 from pages.kit.figures import draw_conditions_behind
 from pages.kit.jobs import draw_work
 from pages.kit.look import arm, in_callback, plain
@@ -124,7 +125,7 @@ def draw_causes(selection: Selection) -> None:
     attributed = causes(extract, selection)
     if attributed.answers.empty:
         draw_view_notes(names_on(selection), selection.conditions or (), selection)
-        st.info("No wrong answer matches. Choose other answers, or remove a filter.", icon=":material/filter_alt_off:")
+        draw_no_match("No wrong answer matches. Choose other answers, or remove a filter.")
         return
     names: dict[str, str] = {**names_on(selection), **{str(cause): words for cause, (words, *_) in CAUSE.items()}}
 

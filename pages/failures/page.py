@@ -8,6 +8,8 @@ import streamlit as st
 
 from core.figures.curves import Point, curves
 from core.figures.style import Axis
+from core.frameworks.starts import CAMPAIGN, RELEASE
+from core.jobs.urgency import UrgencyAsking
 from core.measures.base import Row
 from core.measures.belief import CALIBRATION, COURSE
 from core.measures.urgency.report import SECTIONS as URGENCY
@@ -15,8 +17,10 @@ from core.store.selection import Selection
 from pages.failures.causes import draw_causes, draw_extract
 from pages.failures.data import beliefs, believing
 from pages.failures.topics import draw_topics
+from pages.kit.empty import draw_empty
+from pages.kit.jobs import ask_budget, draw_job, draw_start
 from pages.kit.names import model_colours
-from pages.kit.page import draw_sections, say_how_to_begin, show
+from pages.kit.page import draw_sections, show
 from pages.kit.section import draw_result, draw_section
 from pages.kit.view import ask_selection, in_words, names_on, offered
 
@@ -35,10 +39,11 @@ def draw_belief(selection: Selection) -> None:
         return
     results = beliefs(extract, selection)
     if not results[COURSE.title].rows:
-        st.info(
-            "No beliefs are stored for these cases and models. `python -m core run --doctor MODEL --probe` asks a "
-            "doctor for its leading diagnoses after every reply; the reference doctor always reports them.",
-            icon=":material/psychology:",
+        draw_empty(
+            "No beliefs are stored for these cases and models. Switch on “Ask the doctor’s belief after every reply” "
+            "in the form of a campaign; the reference doctor always reports them.",
+            CAMPAIGN,
+            icon="psychology",
         )
         return
     names = {**names_on(selection), **_WORDS}
@@ -65,6 +70,10 @@ def course_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> g
 
 
 def draw_urgency(selection: Selection) -> None:
+    if not draw_job(UrgencyAsking, "urgency"):
+        with st.expander("Ask the doctors’ models how urgent they are", icon=":material/e911_emergency:"):
+            budget = ask_budget("urgency_budget")
+            draw_start(UrgencyAsking(selection.of_conversations), "Ask", "e911_emergency", "urgency_go", budget)
     for section in URGENCY:
         name = f"urgency_{section.options.get('part', 'shares')}"
         if draw_section(section, selection, name=name) is None:
@@ -74,7 +83,7 @@ def draw_urgency(selection: Selection) -> None:
 def draw_failures() -> None:
     offers = offered()
     if not offers:
-        say_how_to_begin("No answer is stored yet.", icon="troubleshoot")
+        draw_empty("No answer is stored yet.", CAMPAIGN, RELEASE, icon="troubleshoot")
         return
     selection = ask_selection(offers, "models", "datasets", "specialties")
     tabs = {"Causes": draw_causes, "Never asked": draw_topics, "Belief": draw_belief, "Urgency": draw_urgency}

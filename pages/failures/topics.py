@@ -19,9 +19,9 @@ from core.text.topics import SHOWN
 from pages.kit.cached import read
 from pages.kit.case.facts import ask_judge, draw_form, judge_words, people_words
 from pages.kit.controls import choose
+from pages.kit.empty import draw_empty
 from pages.kit.look import plain
 from pages.kit.names import model_colours
-from pages.kit.notes import with_commands
 from pages.kit.samples import SAMPLE, measured
 from pages.kit.section import draw_result, draw_section, section_result, words_of
 from pages.kit.view import in_words
@@ -69,7 +69,7 @@ def _draw_told(selection: Selection) -> None:
     counts = read(read_conversations, selection, None)
     conversations = int(counts["whole"].sum()) if len(counts) else 0
     if not conversations:
-        st.info(with_commands(TOPICS_SECTION.metric.empty), icon=":material/info:")
+        draw_empty(TOPICS_SECTION.metric.empty, *TOPICS_SECTION.metric.starts)
         return
     st.info(
         f"Not judged: which facts were never asked for in these {conversations:,} conversations. Only a model can "

@@ -16,7 +16,7 @@ from core.store.queries.trials import Conversation
 from pages.kit.chat import draw_answers_reasoning, draw_chat
 from pages.kit.controls import choose
 from pages.kit.look import END_SHORT, ROLE_ICON, RULE, RULE_SHORT, VERDICT, arm, badge, plain
-from pages.kit.names import case_name
+from pages.kit.names import case_name, model_name
 from pages.kit.navigation import link
 from pages.kit.stored import ConversationRecord, reading
 from pages.kit.tables import draw_table
@@ -300,7 +300,7 @@ def draw_answer(answer: Answered, conversation: ConversationRecord) -> None:
         for grade in sorted(grades, key=lambda g: g.rule):
             note = f":gray[{RULE_SHORT[grade.rule]}] " if len(grades) > 1 else ""
             badges.append(f"{note}{badge(grade.verdict)}")
-        judges = "; ".join(f"{RULE[grade.rule]}: judged by {plain(grade.grader)}" for grade in grades)
+        judges = "; ".join(f"{RULE[grade.rule]}: judged by {plain(model_name(grade.grader))}" for grade in grades)
         verdicts = " · ".join(badges) or ":gray-badge[Not graded]"
         st.markdown(f"**{arm(answer.format, answer.question_type)}**  \n{verdicts}", help=judges or None)
         short = response if len(response) <= _LONG else f"{response[:_LONG]}…"

@@ -38,6 +38,7 @@ from pages.kit.look import (
     bare_answer,
     plain,
 )
+from pages.kit.names import model_name
 
 _GOES = {
     "staff": ("violet", ROLE_ICON["staff"]),
@@ -200,7 +201,7 @@ def draw_answers(session: Session, events: Sequence[Event], fw: Framework | None
             for rule, grade in newest.items():
                 note = f" :gray[{RULE_SHORT[rule]}]" if len(newest) > 1 else ""
                 read = f" read as “{plain(grade.extracted)}”," if grade.extracted else ""
-                help_ = f"{RULE[rule]}:{read} judged by {plain(grade.grader)}."
+                help_ = f"{RULE[rule]}:{read} judged by {plain(model_name(grade.grader))}."
                 verdict_column.markdown(f"{badge(grade.verdict)}{note}", help=help_)
             draw_answers_reasoning(answer, grades, thoughts)
     if draft and draft.purpose == "answer":

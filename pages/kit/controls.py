@@ -98,7 +98,6 @@ def choose_several(
     where: DeltaGenerator | None = None,
     help: str | None = None,
     width: int | Literal["stretch"] = "stretch",
-    disabled: bool = False,
     on_change: Callable[[], None] | None = None,
     bound: bool = True,
     persist: bool = False,
@@ -116,7 +115,7 @@ def choose_several(
     stored = st.session_state.get(key)
     if stored and any(value not in options for value in stored):
         st.session_state[key] = [value for value in stored if value in options] or preselected
-    shared |= {"default": preselected or None, "disabled": disabled}
+    shared["default"] = preselected or None
     to = where or st
     if shape == "pills":
         return tuple(to.pills(label, list(options), selection_mode="multi", wrap=True, **shared))

@@ -15,6 +15,7 @@ from core.export.png import NO_BROWSER
 from core.export.withheld import withheld_in_words
 from core.journal import RunHeader
 from pages.kit.look import plain
+from pages.kit.visitor import draw_control
 
 _LABELS: dict[FormName, tuple[str, str, str]] = {
     "html": ("Web page (HTML)", "html", "One file that opens anywhere, also offline; prints well."),
@@ -82,20 +83,18 @@ def _menu(document: Callable[[bool], Document], names: Sequence[str], key: str) 
         draw_with_cases(key)
         for form in FORMS:
             label, icon, help_ = _LABELS[form]
-            missing = form == "png" and find_browser() is None
-            st.download_button(
+            draw_control(
+                st.download_button,
                 label,
-                functools.partial(make, form),
-                file_name(names, form),
-                FORMS[form].mime,
+                NO_BROWSER if form == "png" and find_browser() is None else "",
+                data=functools.partial(make, form),
+                file_name=file_name(names, form),
+                mime=FORMS[form].mime,
                 key=f"{key}_take_{form}",
                 icon=f":material/{icon}:",
                 help=help_,
                 on_click="ignore",
-                disabled=missing,
                 type="tertiary",
             )
-            if missing:
-                st.caption(plain(NO_BROWSER))
             if form in failed:
                 st.caption(plain(failed[form]))

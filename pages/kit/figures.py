@@ -19,6 +19,7 @@ from core.figures.legend import with_legend_room
 from core.figures.narrow import WIDE, in_one_column
 from core.figures.picture import COLUMN_MM, WIDTH_MM, no_browser, picture_of, without_links
 from core.figures.report import with_caption
+from core.figures.style import MARGIN
 from core.measures.provenance import differing, settings_side_by_side, side_of
 from core.store.condition_parts import PARTS, ConditionPart
 from core.store.conditions import Condition
@@ -37,6 +38,10 @@ _PICTURES = {
     ".png": ("PNG, 300 dots an inch", "image/png"),
     ".html": ("HTML, to hover over", "text/html"),
 }
+_TOOLBAR = 28
+"""Height in pixels of Plotly's toolbar, which lies over the top of a figure."""
+_PLOTLY_HEIGHT = 450
+"""Height in pixels of a figure that sets none."""
 _WIDTHS = {WIDTH_MM: "Two columns, 180 mm", COLUMN_MM: "One column, 88 mm"}
 
 
@@ -133,10 +138,20 @@ def draw_figure(
 
 
 def _build(make: Callable[[bool], go.Figure], dark: bool) -> tuple[go.Figure, go.Figure | None]:
-    """Return a figure, and its variant for a narrow window if that differs; the legend takes no height from either."""
+    """Return a figure, and its variant for a narrow window if that differs.
+
+    Legend and toolbar take no height from either, and the toolbar covers neither marks nor the titles of panels.
+    """
     figure = without_links(make(dark))
     narrow = in_one_column(figure)
-    return with_legend_room(figure, WIDE), narrow
+    return with_toolbar_room(with_legend_room(figure, WIDE)), None if narrow is None else with_toolbar_room(narrow)
+
+
+def with_toolbar_room(figure: go.Figure) -> go.Figure:
+    """Return the figure with a strip above everything in it, where Plotly draws its toolbar."""
+    top = figure.layout.margin.t
+    height = figure.layout.height or _PLOTLY_HEIGHT
+    return figure.update_layout(margin_t=(MARGIN["t"] if top is None else top) + _TOOLBAR, height=height + _TOOLBAR)
 
 
 @cached_query(spinner=False, entries=96)

@@ -20,9 +20,10 @@ from core.live.session import Session
 from core.models.registry import load_registry
 from core.store.database import Store
 from pages.kit.cached import cached_query
+from pages.kit.empty import draw_error
 from pages.kit.look import counted, duration, in_callback, money, plain, price, show_errors, total_tokens
 from pages.kit.seats import ask_address, ask_seat, seat_problem
-from pages.kit.visitor import only
+from pages.kit.visitor import draw_button
 
 _REDRAW_S = 0.5
 
@@ -73,28 +74,26 @@ def draw_job(kind: type[AskJob[Any]], key: str, apart: str = "") -> bool:
 def draw_start(
     job: AskJob[Any], label: str, icon: str, key: str, budget_usd: float | None = None, problem: str | None = None
 ) -> None:
-    """Draw a job's estimate and its start button, which a ``problem`` (a sentence, shown above) disables."""
-    if problem:
-        st.warning(plain(problem), icon=":material/key:")
+    """Draw a job's estimate and its start button, which a ``problem`` (a sentence) disables."""
     try:
         # Not cached for jobs with cases: hashing the cases takes as long as the estimate.
         size = estimate_job(job, Store(), load_registry()) if hasattr(job, "cases") else _size(job)
     except AnamnesisError as error:
-        st.info(plain(str(error)), icon=":material/info:")
+        draw_error(error)
         return
     if size.todo:
         draw_estimate(size)
-    else:
-        st.markdown(f"All {job.items} are already {job.participle} with these prompts.")
-    st.button(
+    nothing_left = "" if size.todo else f"All {job.items} are already {job.participle} with these prompts."
+    draw_button(
         label,
+        problem or nothing_left,
+        role="run",
         icon=f":material/{icon}:",
         type="primary",
         key=key,
         on_click=in_callback(begin_job),
         args=(job,),
         kwargs={"budget_usd": budget_usd},
-        **only("run", disabled=not size.todo or bool(problem)),
     )
 
 
@@ -166,12 +165,14 @@ def draw_work(
         time_left = f", about {duration(work.seconds_left)} left" if work.seconds_left else ""
         words = f"{doing}: {work.done:,} of {work.planned:,} {of}{time_left}" if work.planned else starting
         st.progress(work.done / max(1, work.planned), text=words, width="stretch")
-        st.button(
+        draw_button(
             "Stop",
+            "It stops when the running calls have ended." if work.stopped else "",
+            role="run",
             icon=":material/stop:",
             on_click=in_callback(work.stop),
             key=f"{key}_stop",
-            **only("run", disabled=work.stopped, help=stopped),
+            help=stopped,
         )
     if figures:
         st.caption("The figures below show the state when this page was last drawn.")
@@ -201,9 +202,8 @@ def draw_question(key: str, label: str, ask: Ask, subject: str) -> Any | None:
     with right_column:
         address = ask_address(key)
     if is_model(model):
-        if problem := seat_problem(CastNames(REFERENCE["doctor"], grader=model), address):
-            st.warning(plain(problem), icon=":material/key:")
-        if st.button(label, key=f"{key}_go", icon=":material/forum:", **only("run", disabled=bool(problem))):
+        problem = seat_problem(CastNames(REFERENCE["doctor"], grader=model), address)
+        if draw_button(label, problem or "", role="run", key=f"{key}_go", icon=":material/forum:"):
             with show_errors():
                 sessions[key] = (subject, ask_model(model, ask, f"{label} {subject}", base_url=address))
                 st.rerun()

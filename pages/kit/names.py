@@ -9,7 +9,7 @@ from core.store.conditions import doctor_of
 from core.store.display_names import case_name, case_set_name, dataset_name, label_of, model_name, unique_names
 
 __all__ = [
-    "IMPORT_COMMAND", "RELEASE", "RELEASED", "case_name", "case_set_name", "dataset_name", "label_of", "model_colours",
+    "RELEASED", "case_name", "case_set_name", "dataset_name", "label_of", "model_colours",
     "model_name", "natural", "unique_names",
 ]  # fmt: skip
 _FIXED = {
@@ -20,9 +20,6 @@ _FIXED = {
 _DIGITS = re.compile(r"(\d+)")
 RELEASED = publisher("accuracy")
 """The framework whose authors released their conversations; the release has its name."""
-IMPORT_COMMAND = f"python -m core import {RELEASED.name} PATH"
-RELEASE = f"{RELEASED.title} authors’ release"
-"""What the command imports, in words."""
 
 
 def model_colours(models: Iterable[str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The frame of a page: running jobs, title, contents, tabs, and the hint shown while nothing is stored."""
+"""The frame of a page: running jobs, title, contents and tabs."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,6 @@ from pages.kit.campaigns import run_title
 from pages.kit.controls import choose
 from pages.kit.figures import is_dark
 from pages.kit.look import draw_refused, duration, plain, show_errors
-from pages.kit.names import IMPORT_COMMAND
 from pages.kit.navigation import follow, link, require_app
 from pages.kit.notes import forget_notes
 from pages.kit.seats import case_label
@@ -24,6 +23,11 @@ from pages.kit.sessions import running_sessions
 _LOOKS_EVERY_S = 2.0
 # Streamlit draws captions at 60 % opacity (4.06:1), and white on the primary colour of the dark theme (3.9:1).
 _CAPTIONS = 'body [data-testid="stCaptionContainer"] { opacity: 0.8; }'
+# Streamlit draws a table's toolbar over the end of what is above the table; it gets a strip of its own.
+_TOOLBARS = (
+    '[data-testid="stDataFrame"] { margin-top: 1rem; } '
+    '[data-testid="stDataFrame"] [data-testid="stElementToolbar"] { top: -1.9rem; }'
+)
 _DARK_BUTTONS = 'body [data-testid^="stBaseButton-primary"]:not(:disabled) { color: #0E1718; }'
 
 
@@ -31,7 +35,7 @@ def show(title: str, draw: Callable[[], None], caption: str = "") -> None:
     """Draw a page under its title from the current journals; an ``AnamnesisError`` is shown by its message."""
     require_app()
     follow()
-    st.html(f"<style>{_CAPTIONS} {_DARK_BUTTONS if is_dark() else ''}</style>")
+    st.html(f"<style>{_CAPTIONS} {_TOOLBARS} {_DARK_BUTTONS if is_dark() else ''}</style>")
     forget_notes()
     draw_running()
     st.title(title, anchor=False)
@@ -62,27 +66,6 @@ def draw_parts(parts: Mapping[str, tuple[Callable[[], None], str]], key: str) ->
     if caption:
         st.caption(caption)
     draw()
-
-
-def say_how_to_begin(
-    missing: str,
-    *,
-    release: bool = True,
-    instead: str = "Or start your own campaign; the reference cast needs no key.",
-    icon: str = "menu_book",
-) -> None:
-    """Show what is missing and how to get it: by importing the authors' release (``release``), or by a campaign.
-
-    ``missing`` is a sentence in Markdown; ``instead`` is the sentence on starting a campaign.
-    """
-    words = [missing]
-    if release:
-        words.append(
-            f"Import the authors’ public release: `{IMPORT_COMMAND}`, where PATH is a folder or archive of their "
-            "repository."
-        )
-    st.info(" ".join([*words, instead]), icon=f":material/{icon}:")
-    link("runs", "Start a campaign", "play_arrow")
 
 
 @dataclass(frozen=True)

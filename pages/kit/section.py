@@ -13,7 +13,7 @@ import streamlit as st
 from core.errors import AnamnesisError, UsageError
 from core.figures.report import caption_of, chart_of, panels_of
 from core.measures.base import Metric, MetricRequest, Positional, Result, Row, Section
-from core.measures.notes import result_of
+from core.measures.notes import leaves_nothing, result_of
 from core.stats.corrections import LABELS, format_p, stars
 from core.store.database import Store
 from core.store.selection import Selection
@@ -21,14 +21,15 @@ from pages.kit.behind import behind_row
 from pages.kit.cached import cached_query, read
 from pages.kit.cases import excluded_in_words
 from pages.kit.controls import choose
+from pages.kit.empty import draw_empty, draw_error, draw_no_match, narrowed
 from pages.kit.figures import draw_figure
 from pages.kit.look import FORMAT, QUESTION_TYPE, RULE, STARS, plain
 from pages.kit.names import dataset_name, model_colours, model_name
 from pages.kit.navigation import lead_to
-from pages.kit.notes import draw_notes, with_commands
+from pages.kit.notes import draw_notes
 from pages.kit.samples import measured
 from pages.kit.tables import draw_as_table, draw_table
-from pages.kit.view import names_of, names_on
+from pages.kit.view import in_words, names_of, names_on
 
 Chart = Callable[[Sequence[Row], Mapping[str, str], bool], go.Figure]
 """Draws rows with the names of their values, on a dark or light background."""
@@ -44,6 +45,10 @@ _HEADS = {
 """Column of a report → its head on a page, if the head is not simply the name in words."""
 _ADJUSTED = "p_"
 """Prefix of the columns with adjusted p-values."""
+_PLAYERS = frozenset(
+    {"doctor", "grader", "judge", "maker", "model", "patient", "rater", "solver", "staff", "summariser"}
+)
+"""Columns with names of models, or of the rules that stand in for them."""
 _WORDS: Mapping[str, Mapping[Any, str]] = {"format": FORMAT, "question_type": QUESTION_TYPE, "rule": RULE}
 """Part of a label → its values in words."""
 
@@ -92,10 +97,13 @@ def draw_section(
     try:
         result = section_result(section, selection, chosen)
     except AnamnesisError as error:
-        st.info(with_commands(str(error)), icon=":material/info:")
+        draw_error(error)
         return None
     if not result.rows:
-        st.info(with_commands(empty or metric.empty), icon=":material/info:")
+        if narrowed() and leaves_nothing(selection, read):
+            draw_no_match(f"The filters leave nothing: {plain(in_words(selection))}.", name=name or metric.name)
+        else:
+            draw_empty(plain(empty or metric.empty), *(() if empty else metric.starts))
         return None
     draw_result(
         section,
@@ -169,8 +177,9 @@ def words_of(result: Result, selection: Selection) -> dict[str, str]:
     labels = [row.label if isinstance(row, Row) else row for row in result.rows]
     condition_names = names_on(selection)
     models = {str(label["model"]): None for label in labels if isinstance(label.get("model"), str)}
+    players = {value for label in labels for part in _PLAYERS if isinstance(value := label.get(part), str)}
     case_set = selection.case_sets[0] if selection.case_sets and len(selection.case_sets) == 1 else None
-    words = names_of([*condition_names, *models], case_set)
+    words = {player: model_name(player) for player in players} | names_of([*condition_names, *models], case_set)
     for part in ("dataset", "data_set", "cases", "group"):
         values = {label[part] for label in labels if isinstance(label.get(part), str)}
         words |= {value: dataset_name(value) for value in values}
@@ -359,4 +368,5 @@ def _cell_value(name: str, value: Any, names: Mapping[str, str]) -> Any:
 
 
 def _word(part: str, value: Any, names: Mapping[str, str]) -> str:
-    return str(_WORDS.get(part, {}).get(value) or names.get(value, value))
+    words = _WORDS.get(part, {}).get(value) or names.get(value)
+    return str(words or (model_name(value) if part in _PLAYERS else value))

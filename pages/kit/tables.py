@@ -11,6 +11,7 @@ from pandas.io.formats.style import Styler
 from core.spreadsheets import csv_of
 from pages.kit.names import case_name
 from pages.kit.notes import warnings_shown
+from pages.kit.visitor import draw_button
 
 MOST_ROWS = 5_000
 """Maximum number of rows sent to a browser; the download has all rows."""
@@ -175,8 +176,8 @@ def draw_steps(ids: Sequence[str], current: str, name: str, page_name: str, rows
 
     st.button("Back to the list", icon=":material/arrow_back:", on_click=return_to_list)
     step_buttons(ids, place, name)
-    words = f"{place + 1:,} of {len(ids):,} found" if place is not None else "Not in the list"
-    st.markdown(f":gray[{words}]", width="content")
+    if place is not None:
+        st.markdown(f":gray[{place + 1:,} of {len(ids):,} found]", width="content")
 
 
 def step_buttons(
@@ -192,8 +193,18 @@ def step_buttons(
     def go(target: str) -> None:
         st.query_params[name] = target
 
-    steps = (("Previous", "keyboard_arrow_up", "k", before), ("Next", "keyboard_arrow_down", "j", after), *more)
-    for label, icon, letter, target in steps:
-        st.button(
-            label, icon=f":material/{icon}:", shortcut=letter, disabled=target is None, on_click=go, args=(target,)
+    outside = "" if place is not None else "Not in the list."
+    steps = (
+        ("Previous", "keyboard_arrow_up", "k", before, outside or "This is the first."),
+        ("Next", "keyboard_arrow_down", "j", after, outside or "This is the last."),
+        *((*button, "There is none.") for button in more),
+    )
+    for label, icon, letter, target, why_not in steps:
+        draw_button(
+            label,
+            why_not if target is None else "",
+            icon=f":material/{icon}:",
+            shortcut=letter,
+            on_click=go,
+            args=(target,),
         )

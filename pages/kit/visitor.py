@@ -3,7 +3,8 @@
 import functools
 import os
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
@@ -12,6 +13,7 @@ from core import access
 from core.access import ANONYMOUS, HERE, Role, Visitor
 from pages.kit.look import plain
 
+T = TypeVar("T")
 _LOGIN_CACHE_S = 2.0
 """Seconds for which the secrets are not read again: every read of the store asks for the visitor."""
 
@@ -75,16 +77,20 @@ def draw_button(
 ) -> bool:
     """Draw a button and return whether it was pressed. With ``why_not`` (a sentence) it is disabled, and says so."""
     lacking = access.refusal(role) if role else None
-    pressed: bool = where.button(label, disabled=bool(why_not or lacking), help=lacking or help, **options)
-    if why_not and not lacking:
+    if lacking:
+        return bool(where.button(label, disabled=True, help=lacking, **options))
+    return bool(draw_control(where.button, label, why_not, where=where, help=help, **options))
+
+
+def draw_control(draw: Callable[..., T], label: str, why_not: str = "", *, where: Any = st, **options: Any) -> T:
+    """Draw a control with ``draw`` and return its value. With ``why_not`` (a sentence) it is disabled, and says so."""
+    value = draw(label, disabled=bool(why_not), **options)
+    if why_not:
         where.caption(plain(why_not))
-    return pressed
+    return value
 
 
-def only(role: Role, *, disabled: bool = False, help: str | None = None) -> dict[str, Any]:
-    """Return arguments of a button that needs a role: without it the button is disabled, and its help says why.
-
-    Where the button is ``disabled``, a sentence above it says why; ``draw_button`` draws both.
-    """
+def only(role: Role, *, help: str | None = None) -> dict[str, Any]:
+    """Return arguments of a button that needs a role: without it the button is disabled, and its help says why."""
     lacking = access.refusal(role)
-    return {"disabled": disabled or bool(lacking), "help": lacking or help}
+    return {"disabled": bool(lacking), "help": lacking or help}

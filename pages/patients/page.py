@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 import pandas as pd
 import streamlit as st
 
+from core.frameworks.starts import CAMPAIGN, RELEASE
+from core.jobs.judging import TermsJudging
 from core.measures.patients.rates import AGAINST_EXPERTS, AGAINST_MODELS, By, trial_marks
 from core.measures.patients.rules import ABOUT, PATIENT_MARKS, RULES
 from core.store.database import Store
@@ -14,15 +16,17 @@ from core.store.selection import Selection
 from pages.kit.cached import ask, cached_query
 from pages.kit.cases import Passage, choose_case, clear_parameters, draw_conversation
 from pages.kit.controls import choose_several
+from pages.kit.empty import draw_empty, draw_no_match
+from pages.kit.jobs import draw_judging
 from pages.kit.look import plain
 from pages.kit.names import dataset_name, unique_names
 from pages.kit.notes import basis, draw_notes, notes_on
-from pages.kit.page import draw_sections, say_how_to_begin, show
+from pages.kit.page import draw_sections, show
 from pages.kit.samples import measured
 from pages.kit.section import draw_section
 from pages.kit.stored import ConversationRecord
 from pages.kit.tables import draw_pager, offer_csv, page_asked
-from pages.patients.rates import draw_rates, persona_name
+from pages.patients.rates import FILTERS, draw_rates, persona_name
 
 _PAGE = 50  # hits on one page of the list
 _PAGE_NAME = "patients_page"  # URL parameter of the page number
@@ -60,12 +64,7 @@ def draw_patients() -> None:
     """Draw the tabs, or how to begin if no conversation has a patient."""
     available = ask(offer)
     if not available.patients:
-        say_how_to_begin(
-            "No conversation with a patient is stored yet.",
-            instead="Or start a campaign, which the reference cast plays without a key "
-            "(`python -m core run --doctor reference/bayes`).",
-            icon="personal_injury",
-        )
+        draw_empty("No conversation with a patient is stored yet.", CAMPAIGN, RELEASE, icon="personal_injury")
         return
     view = ask_patients(available)
     shown = measured(PATIENT_MARKS, view.selection, "patients", "replies", "mark")
@@ -138,7 +137,7 @@ def draw_hits(view: PatientView) -> None:
         page = 1
         total, page_hits = page_of(view.selection, view.kinds, words, 0)
     if not page_hits:
-        st.info("No hit matches. Remove a filter.", icon=":material/filter_alt_off:")
+        draw_no_match("No hit matches.", *FILTERS, "patients_words")
         return
     pages = -(-total // _PAGE)
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
@@ -213,7 +212,15 @@ def draw_experts(view: PatientView) -> None:
     """Draw the rules, the experts and judging models on the same conversations."""
     draw_section(AGAINST_EXPERTS, Selection(), name="patients_experts")
     # judgements are few, and each counts; conversations that are not marked are excluded
-    draw_section(AGAINST_MODELS, replace(view.selection, sample=None), name="patients_judges")
+    conversations = replace(view.selection, sample=None)
+    draw_section(AGAINST_MODELS, conversations, name="patients_judges")
+    with st.expander("Have a model judge these patients", icon=":material/gavel:"):
+        draw_judging(
+            TermsJudging,
+            lambda model, address: TermsJudging(model, conversations, base_url=address),
+            "patients_terms",
+            "",
+        )
 
 
 def draw_rules(_: PatientView) -> None:

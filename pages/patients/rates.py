@@ -19,6 +19,7 @@ from core.measures.patients.rules import ABOUT
 from core.store.queries.scores_of_patients import ReplyMarkKind
 from core.store.selection import Selection
 from pages.kit.controls import choose
+from pages.kit.empty import draw_no_match
 from pages.kit.names import model_colours, model_name, natural
 from pages.kit.navigation import link
 from pages.kit.section import draw_result, section_result, words_of
@@ -43,6 +44,10 @@ def persona_name(persona: str) -> str:
     return label(parse_persona(persona)) if persona else "plain"
 
 
+FILTERS = ("patients_patients", "patients_personas", "patients_doctors", "patients_runs", "patients_kinds")
+"""Keys of the page's own filters."""
+
+
 def draw_rates(selection: Selection, kinds: Sequence[ReplyMarkKind], names: Mapping[By, Mapping[str, str]]) -> None:
     """Ask for the grouping; draw figure and table. ``names`` are those of patients, doctors and runs."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
@@ -64,7 +69,7 @@ def draw_rates(selection: Selection, kinds: Sequence[ReplyMarkKind], names: Mapp
     selection = replace(selection, pooled=pooled)
     result = section_result(RATES, selection, {**RATES.options, "by": by})
     if not any(row["kind"] in kinds for row in result.figures):
-        st.info("No marked conversation matches. Remove a filter.", icon=":material/filter_alt_off:")
+        draw_no_match("No marked conversation matches.", *FILTERS)
         return
     rows = tuple(row for row in result.figures if row["kind"] in kinds and ABOUT[row["kind"]].claimed)
     with_hit = [kind for kind in ABOUT if any(row["kind"] == kind and row["hits"] for row in rows)]

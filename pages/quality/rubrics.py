@@ -3,6 +3,7 @@
 import streamlit as st
 
 from core.frameworks.casting import CastNames, is_model
+from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.jobs.rubrics import RubricJudging
 from core.measures.rubrics.report import CRITERIA, FIGURES, read_rubric_outcomes
 from core.measures.rubrics.rule_judge import RULE_JUDGE
@@ -12,11 +13,11 @@ from core.store.selection import Selection
 from pages.kit.cached import read
 from pages.kit.case.rubric import BY_RULE
 from pages.kit.controls import choose
+from pages.kit.empty import draw_empty
 from pages.kit.jobs import ask_budget, draw_job, draw_start
 from pages.kit.look import plain
 from pages.kit.navigation import link
 from pages.kit.page import draw_sections as draw_tabs
-from pages.kit.page import say_how_to_begin
 from pages.kit.seats import ask_address, ask_seat, seat_problem
 from pages.kit.section import draw_section
 from pages.kit.stored import conditions
@@ -27,7 +28,7 @@ _KEY = "rubric"
 
 def draw_rubrics() -> None:
     if not conditions():
-        say_how_to_begin("No conversation is stored yet.", icon="rule")
+        draw_empty("No conversation is stored yet.", CAMPAIGN, RELEASE, icon="rule")
         return
     rubrics = {entry.rubric.name: entry.rubric.title for entry in read(rubric_entries)}
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):

@@ -44,7 +44,7 @@ from pages.kit.seats import (
 )
 from pages.kit.stored import run_casts
 from pages.kit.view import specialties_in_order
-from pages.kit.visitor import only
+from pages.kit.visitor import draw_button
 
 _EVERY = "All specialties"
 _FORM_OPEN = "runs_form_wanted"
@@ -112,9 +112,8 @@ def ask_campaign() -> None:
     draft = ask_draft(fw)
     if draft.note:
         st.caption(f":material/filter_alt: {draft.note}")
-    if draft.problem:
-        st.warning(plain(draft.problem), icon=":material/error:")
     if draft.campaign is None:
+        st.warning(plain(draft.problem or ""), icon=":material/error:")
         return
     try:
         doctors = (draft.campaign.tested, *draft.others)
@@ -124,8 +123,7 @@ def ask_campaign() -> None:
             check_prompts(campaign)
         size = together([estimate(campaign, registry(), draft.options.concurrency) for campaign in campaigns])
     except AnamnesisError as error:
-        if draft.problem is None:  # otherwise the problem is shown above already
-            st.warning(plain(str(error)), icon=":material/error:")
+        st.warning(plain(draft.problem or str(error)), icon=":material/error:")
         return
     draw_estimate(size)
     variance = _variance(fw.name, campaigns[0].case_set, campaigns[0].tested)
@@ -135,12 +133,13 @@ def ask_campaign() -> None:
         st.caption(f":material/groups: {plain(cast_words)}")
     if remarks := dict.fromkeys(remark for campaign in campaigns for remark in remarks_of(campaign)):
         st.caption(f":material/flag: Note that {plain(' and that '.join(remarks))}.")
-    if st.button(
+    if draw_button(
         "Start the campaign" if len(campaigns) == 1 else f"Start {len(campaigns)} campaigns",
+        draft.problem or "",
+        role="run",
         type="primary",
         icon=":material/play_arrow:",
         key="runs_start",
-        **only("run", disabled=bool(draft.problem)),
     ):
         _start(campaigns, draft.options)
 

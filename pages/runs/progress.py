@@ -15,7 +15,7 @@ from core.store.queries.runs import RunProgress
 from pages.kit.cached import ask
 from pages.kit.campaigns import draw_label
 from pages.kit.look import counted, duration, in_callback, plain, store_error
-from pages.kit.visitor import only
+from pages.kit.visitor import draw_button, only
 
 _IN_SIGHT = """<style>
 [data-testid="stLayoutWrapper"]:has(> .st-key-run_progress) {{ position: sticky; top: 3.6rem; z-index: 90; }}
@@ -80,12 +80,14 @@ def _draw_buttons(run: RunProgress, state: str) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         if state == "running":
             is_stopping = bool(st.session_state.get(stopping_key))
-            st.button(
-                "Stopping…" if is_stopping else "Stop",
+            draw_button(
+                "Stop",
+                "It stops when the running calls have ended." if is_stopping else "",
+                role="run",
                 icon=":material/stop:",
                 key=f"stop_{run.run_id}",
                 on_click=in_callback(stop),
-                **only("run", disabled=is_stopping, help="Every reply is stored; the run can be resumed."),
+                help="Every reply is stored; the run can be resumed.",
             )
         elif state == "stopped" and run.doctor.startswith(f"{HUMAN}/"):
             st.caption("People answer this run on the page Judges, under Experts.")

@@ -58,6 +58,7 @@ from pages.kit.section import draw_section, table_of
 from pages.kit.stored import CARED_FOR, history_conditions
 from pages.kit.subjects import draw_comparison_link, in_results
 from pages.kit.tables import draw_as_table, draw_table
+from pages.kit.visitor import draw_control
 from pages.runs.progress import draw_run_progress
 
 _PAGE = 50
@@ -194,18 +195,19 @@ def _draw_exchange(run: RunProgress, *, with_cases: bool) -> None:
         return
     organization = st.text_input("Publishing organization", key=f"publisher_{run.run_id}")
     selection, publisher = Selection(runs=[run.run_id]), Publisher(organization, "other")
-    st.download_button(
+    draw_control(
+        st.download_button,
         "Every Eval Ever (ZIP)",
-        partial(
+        "" if organization.strip() else "Name the publishing organization first.",
+        data=partial(
             zipped,
             run.run_id,
             lambda folder: write_evaluations(Store(), selection, folder, publisher, with_cases=with_cases),
         ),
-        f"{run.run_id}-every-eval-ever.zip",
-        "application/zip",
+        file_name=f"{run.run_id}-every-eval-ever.zip",
+        mime="application/zip",
         key=f"exchange_{run.run_id}",
         on_click="ignore",
-        disabled=not organization.strip(),
     )
 
 

@@ -16,6 +16,7 @@ from pages.kit.case.rubric import changes_in_words
 from pages.kit.cases import draw_answer
 from pages.kit.chat import bubble, draw_chat
 from pages.kit.look import END, arm, plain
+from pages.kit.names import model_name
 from pages.kit.navigation import link
 from pages.kit.sessions import watched
 from pages.kit.stored import ConversationRecord, reading
@@ -60,10 +61,10 @@ def differences(left: Node, right: Node) -> list[tuple[str, str, str]]:
         run, settings = stored.run, stored.run.settings
         sides.append(
             {
-                "Doctor": run.doctor,
-                "Patient": run.patient,
-                "Grader": run.grader,
-                "Summariser": run.summariser,
+                "Doctor": model_name(run.doctor),
+                "Patient": model_name(run.patient),
+                "Grader": model_name(run.grader),
+                "Summariser": model_name(run.summariser),
                 "Persona": label(parse_persona(str(settings.get("persona") or ""))),
                 "Prompt pack": f"{run.prompt_pack} ({run.prompt_hash})",
                 "Max messages": str(settings.get("max_messages") or "none"),

@@ -12,6 +12,7 @@ from core.case import Case
 from core.events import FORMATS, QUESTION_TYPES, Event, Speaker, Summarised, reasoning_of
 from core.export.reading import was_shown
 from core.frameworks.base import framework, framework_of, frameworks, tested_seat, title_of
+from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.store.database import Store
 from core.store.queries.forks import family_sizes
 from core.store.queries.trials import (
@@ -33,9 +34,10 @@ from pages.kit.case.why import draw_belief, draw_why
 from pages.kit.cases import clear_parameters, draw_answer
 from pages.kit.chat import draw_case, draw_chat, draw_reasoning
 from pages.kit.controls import choose, choose_several
+from pages.kit.empty import draw_empty, draw_no_match
 from pages.kit.export_menu import draw_export_menu
 from pages.kit.look import ARMS, ASKS_FOR, END_SHORT, RULE_SHORT, VERDICT, arm_in_words, plain, verdict_in_brief
-from pages.kit.names import IMPORT_COMMAND, case_name, dataset_name, model_name, unique_names
+from pages.kit.names import case_name, dataset_name, model_name, unique_names
 from pages.kit.navigation import link
 from pages.kit.page import draw_parts, show
 from pages.kit.stored import CARED_FOR, ConversationRecord, reading
@@ -55,6 +57,9 @@ _ANALYSES: dict[str, Callable[[Case, Sequence[Event], str], None]] = {
 _PAGE = 50
 """Conversations on one page of the list."""
 _PAGE_NAME = "transcripts_page"
+_FILTERS = tuple(
+    f"transcripts_{name}" for name in ("models", "case", "specialties", "ends", "words", "verdicts", "datasets", "runs")
+)
 """URL parameter of the list’s page number."""
 _RULE_LABELS = {"usual": "Usual", "mcq_loose": "Paper’s", "mcq_strict": "Strict", "differ": "Differ"}
 _RULE: dict[str, McqRule] = {"usual": "usual", "mcq_loose": "mcq_loose", "mcq_strict": "mcq_strict", "differ": "usual"}
@@ -220,7 +225,7 @@ def draw_matches(selection: Selection, row: ChosenRow | None, stored: int) -> No
         st.markdown(f"**{total:,}** of {stored:,} conversations")
         draw_pager(_PAGE_NAME, page, -(-total // _PAGE))
     if not conversations:
-        st.info("No conversation matches. Remove a filter.", icon=":material/filter_alt_off:")
+        draw_no_match("No conversation matches.", *_FILTERS)
         return
     draw_table(
         conversations_table(conversations, selection, matches),
@@ -423,12 +428,13 @@ def draw_other_trials(conversation: Conversation) -> None:
 def draw_transcripts() -> None:
     """Ask for the filters, then draw the conversation in the URL or the list."""
     if not (available := ask(offer)).conversations:
-        st.info(
-            "No conversations yet. Start a campaign (the reference cast needs no key), or import the authors’ "
-            f"50,100 conversations: `{IMPORT_COMMAND}`, where PATH is a folder or archive of their repository.",
-            icon=":material/forum:",
+        draw_empty(
+            "No conversations yet. Start a campaign (the reference cast needs no key), or import the authors’ 50,100 "
+            "conversations.",
+            CAMPAIGN,
+            RELEASE,
+            icon="forum",
         )
-        link("runs", "Start a campaign", "play_arrow")
         return
     trial = st.query_params.get("trial")
     with st.expander(

@@ -6,10 +6,12 @@ import time
 
 import pytest
 
-from core.measures.base import Columns, Result, Row
+from core.measures.accuracy import report
+from core.measures.base import Columns, Result, Row, Section
 from core.store.queries.trials import Conversation
 from pages.kit.campaigns import accuracy_chart
 from pages.kit.look import QUESTION_COLOUR
+from pages.kit.names import model_name
 from pages.kit.section import table_of
 from pages.live import recent_table
 from pages.runs import run as run_view
@@ -71,6 +73,22 @@ def test_the_table_has_plain_heads_and_every_row() -> None:
     assert list(table.columns) == heads
     assert list(table["Format"]) == ["Multi-turn", "Vignette", "Vignette", "Multi-turn"]
     assert list(table["Excluded"]) == [2, 0, 0, 0]
+
+
+def test_the_table_has_the_display_names_of_models_in_every_column() -> None:
+    label = {"model": "gpt_4", "grader": "hf/smollm2-135m", "rater": "openai/gpt-4o", "question_type": "frq"}
+    rows = (Row(label, 0.5, n=4, more={"judge": "reference/names", "words": "gpt_4"}),)
+    section = Section("", report, columns=("model", "grader", "rater", "judge", "words"))
+    table = table_of(Result("", rows), {}, section)
+    assert table.to_dict("records") == [
+        {
+            "Model": "GPT-4",
+            "Grader": "SmolLM2 135M",
+            "Rater": "openai/gpt-4o",
+            "Judge": model_name("reference/names"),
+            "Words": "gpt_4",  # not a column of models
+        }
+    ]
 
 
 def conversation(**changes) -> Conversation:

@@ -7,10 +7,13 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import plotly.graph_objects as go
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from core.figures.marks import Mark, bars
+from pages.kit.figures import with_toolbar_room
 from tests.support.pages import trouble, words
 
 
@@ -22,6 +25,16 @@ def page() -> None:
         return bars([Mark("x", 0.5, series="a")], {"a": "Model A"}, {"a": "#0072B2"}, dark=dark)
 
     draw_figure(make, "of_two", "Accuracy", "n = 12 cases.")
+
+
+def test_the_toolbar_has_a_strip_above_marks_and_titles_of_panels() -> None:
+    """Plotly draws its toolbar, 28 pixels high, over the top of a figure."""
+    panels, look = {str(n): f"Panel {n}" for n in range(3)}, ({"a": "A"}, {"a": "#0072B2"})
+    several = bars([Mark("x", 0.5, series="a", panel=n) for n in panels], *look, panels=panels)
+    for plain in (several, go.Figure(), bars([Mark("x", 0.5, series="a")], *look)):
+        height, top = plain.layout.height or 450, 8 if plain.layout.margin.t is None else plain.layout.margin.t
+        drawn = with_toolbar_room(go.Figure(plain))
+        assert (drawn.layout.height, drawn.layout.margin.t) == (height + 28, top + 28)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pandas as pd
@@ -9,6 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from core.datasets.select import cases_of
 from core.events import Finished
+from core.frameworks import starts
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.sample import add_sample
@@ -131,3 +133,78 @@ def test_every_page_has_its_script_and_every_part_a_page() -> None:
     assert all(Path(page_file(name)).is_file() for name in names)
     assert {page for page, _ in PARTS.values()} <= set(names)
     assert not PARTS.keys() & set(names)
+    started = {start.page for start in vars(starts).values() if isinstance(start, starts.Start)}
+    assert started <= {*names, *PARTS}
+
+
+def test_what_no_filter_leaves_has_a_button_that_clears_the_filters() -> None:
+    def page() -> None:
+        import streamlit as st
+
+        from pages.kit.controls import choose_several
+        from pages.kit.empty import draw_no_match
+
+        chosen = choose_several("Models", ["a", "b"], "models")
+        words = st.text_input("Words", key="own_words", bind="query-params")
+        st.text(f"{chosen} {words}")
+        draw_no_match("Nothing matches.", "own_words")
+
+    app = AppTest.from_function(page)
+    app.query_params.update({"models": "b", "own_words": "itchy"})
+    assert app.run().text[0].value == "('b',) itchy"
+    app.button(key="clear_filters_page").click().run()
+    assert app.text[0].value.strip() == "()"
+    assert not app.button  # no filter is left to clear
+
+
+def test_a_missing_thing_has_links_except_to_the_form_that_is_open() -> None:
+    def page() -> None:
+        from unittest.mock import patch
+
+        import streamlit as st
+
+        from core.frameworks import starts
+        from pages.kit import empty
+
+        st.session_state["_page"] = "failures"
+        with patch.object(empty, "link", lambda page, label, icon, **query: st.text(f"{page} {query}")):
+            empty.draw_error(starts.Missing("Nobody *asked*.", starts.URGENCY, starts.CAMPAIGN))
+
+    app = AppTest.from_function(page)
+    to_runs = "runs {'doctor': 'reference/bayes'}"
+    assert [text.value for text in app.run().text] == ["failures {'failures_tab': 'Urgency'}", to_runs]
+    assert app.info[0].value == r"Nobody \*asked\*\."
+    app.query_params["failures_tab"] = "Urgency"
+    assert [text.value for text in app.run().text] == [to_runs]
+
+
+def test_a_disabled_button_says_why_next_to_it() -> None:
+    def page() -> None:
+        import streamlit as st
+
+        from pages.kit.visitor import draw_button, draw_control
+
+        with st.container(key="row"):
+            draw_button("Start", "Name a *model* first.", key="start", help="Costs money.")
+            st.text(f"pressed: {draw_button('Go', '', key='go', role='run')}")
+        st.text(f"on: {draw_control(st.toggle, 'Shown', 'Nothing is stored.', key='shown', value=True)}")
+
+    app = AppTest.from_function(page).run()
+    assert (app.button(key="start").disabled, app.button(key="go").disabled) == (True, False)
+    assert app.toggle(key="shown").disabled
+    assert [caption.value for caption in app.caption] == [r"Name a \*model\* first\.", r"Nothing is stored\."]
+    assert app.button(key="go").click().run().text[0].value == "pressed: True"
+    assert app.text[1].value == "on: True"
+
+
+def test_only_the_functions_that_say_why_disable_a_control() -> None:
+    silent = [
+        f"{file}:{call.lineno}"
+        for file in sorted(Path("pages").rglob("*.py"))
+        if file.name != "visitor.py"
+        for call in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(call, ast.Call)
+        and any(keyword.arg == "disabled" for keyword in call.keywords)
+        and not (isinstance(call.func, ast.Attribute) and call.func.attr.endswith("Column"))  # a read-only column
+    ]
+    assert silent == []

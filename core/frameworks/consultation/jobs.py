@@ -17,7 +17,6 @@ from typing import Annotated, Any, Literal, NamedTuple
 from core.agents.base import Grader
 from core.asking.scene import AgentOutput, Dialogue, FinalMessage, Material, Question
 from core.case import Case
-from core.errors import AnamnesisError
 from core.events import COUNTED, Answered, Event, Failed, Graded, Verdict
 from core.frameworks.answering import GRADING_TOKENS, answered, shown
 from core.frameworks.base import Trial, default_pack, full_names, pack_of
@@ -32,6 +31,7 @@ from core.frameworks.consultation.queries import (
     conversations_to_solve,
 )
 from core.frameworks.conversation import TrialDialogue, scene_of
+from core.frameworks.starts import CAMPAIGN, Missing
 from core.jobs.ask_job import AskJob, AskOutcome, ItemResult, JobPlan, JobSize, estimated_tokens, journal_of
 from core.journal import RowLine
 from core.models.registry import Registry
@@ -108,10 +108,7 @@ class Solving(AskJob[SolvingItem]):
         prompts = pack_of(FRAMEWORK, self.prompts).hash_of("solver") if is_model(solver) else ""
         pieces = self._pieces(store, registry, solver, prompts)
         if not pieces:
-            raise AnamnesisError(
-                "There is no conversation to ask a solver about that fits. Start with `python -m core run --doctor "
-                "reference/bayes`, or choose another --run or --question."
-            )
+            raise Missing("There is no conversation to ask a solver about that fits.", CAMPAIGN)
         graders = {piece.by.grader for piece in pieces if piece.by.grader}
         before = [piece for piece in pieces if piece.done]
         part = self.part(journal_of("solving", solver, prompts), [p for p in pieces if not p.done], before)

@@ -14,6 +14,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from core.events import COUNTED
 from core.frameworks.casting import is_model
+from core.frameworks.starts import REVIEW
 from core.measures.base import Columns, MetricRequest, Row, Section, metric
 from core.measures.calibration import (
     ENOUGH_AGREEMENT,
@@ -59,8 +60,8 @@ class _Judge(NamedTuple):
     "source",
     "datasets",
     "specialties",
-    empty="No model has judged anything that people judged, too: plan a review on Judges, under Experts, and unblind "
-    "it.",
+    empty="No model has judged anything that people judged, too. A review counts once it is unblinded.",
+    starts=(REVIEW,),
     page="judges",
     noted=False,
 )

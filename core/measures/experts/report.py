@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from core.datasets import published as publications
 from core.errors import AnamnesisError, UsageError
 from core.frameworks.base import released
+from core.frameworks.starts import REVIEW
 from core.measures.accuracy import accuracy_of
 from core.measures.base import Columns, Listed, MetricRequest, Row, Section, metric
 from core.measures.experts.adjudication import (
@@ -48,7 +49,12 @@ DERMATOLOGISTS = "dermatologist_accuracy_"
 """The printed accuracies of dermatologists have names with this beginning and their question type."""
 
 
-@metric("experts", empty="There is nothing to report: no answers yet, or only one model was judged.", page="judges")
+@metric(
+    "experts",
+    empty="There is nothing to report: no answers yet, or only one model was judged.",
+    page="judges",
+    starts=(REVIEW,),
+)
 def report(
     request: MetricRequest,
     part: Annotated[

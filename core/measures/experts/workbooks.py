@@ -28,6 +28,7 @@ from core import access
 from core.datasets.published import RELEASE_DATASETS
 from core.datasets.readers.files import opened_workbook
 from core.errors import AnamnesisError, UsageError
+from core.frameworks import starts
 from core.frameworks.base import Arm, released
 from core.measures.base import Row as Figure
 from core.measures.experts.adjudication import IMPORTED, RELEASE, Counts, Decision, count_agreement, decide
@@ -226,10 +227,7 @@ def _documents(store: Store, paths: Mapping[str, str]) -> dict[str, bytes]:
         contents = {name: document(cursor, path) for name, path in paths.items()}
     missing = [paths[name] for name, content in contents.items() if content is None]
     if missing:
-        raise AnamnesisError(
-            f"The experts' files are not imported ({', '.join(missing)}): import the authors' release with "
-            f"`python -m core import {released('experts').name} PATH`."
-        )
+        raise starts.Missing(f"The experts' files are not imported ({', '.join(missing)}).", starts.RELEASE)
     return {name: content for name, content in contents.items() if content is not None}
 
 

@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import Annotated, Literal
 
 from core.events import COUNTED
+from core.frameworks.starts import CAMPAIGN, GRADING
 from core.measures.base import Columns, Listed, MetricRequest, Row, Section, bounded, metric
 from core.stats.smoothed import mean_interval, ratio_interval
 from core.store.database import Store
@@ -27,8 +28,9 @@ Part = Literal["agreement", "differences"]
     "cases",
     "formats",
     "questions",
-    empty="No grader has judged an answer with choices: ask with many choices (the arm vignette:mcq_many), or judge "
-    "four choices with `python -m core job regrade --types mcq --grader MODEL`.",
+    empty="No grader has judged an answer with choices: a campaign can ask with many choices, and a grader can judge "
+    "the answers with four choices again.",
+    starts=(CAMPAIGN, GRADING),
     compared=False,
     page="judges",
 )

@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from core.errors import AnamnesisError, UsageError
-from core.measures.base import Listed, MetricRequest, Row, Section, metric
+from core.frameworks.starts import CAMPAIGN, GRADING, RELEASE, Missing
+from core.measures.base import Listed, MetricRequest, NameOf, Row, Section, metric
 from core.measures.graders.agreement import VerdictTable, agreement_rows, flip_rates, read_graders, read_judged
 from core.measures.graders.panels import accuracy_by_judge, arm_of, corrected_by_judge, members
 from core.store.queries.grades_by_grader import DifferenceFilter, differences
@@ -41,6 +42,7 @@ _LONG = 60
     "pool",
     "asks_for",
     empty="There is nothing to report on graders.",
+    starts=(CAMPAIGN, RELEASE),
     page="judges",
 )
 def report(
@@ -70,7 +72,9 @@ def report(
     in_panel = members(panel) if panel else []
     only = [name.strip() for name in graders.split(",")] if graders else []
     if part == "agreement":
-        yield from _agreement(_verdict_table(request, in_panel) if in_panel else _verdict_table(request, only=only))
+        yield from _agreement(
+            _verdict_table(request, in_panel) if in_panel else _verdict_table(request, only=only), request.name
+        )
     elif part == "flips":
         yield from _contradictions(request, only)
     elif part == "differences":
@@ -98,21 +102,20 @@ def _verdict_table(request: MetricRequest, required: Sequence[str] = (), only: S
     """
     judged = request.read(read_judged, None, request.selection)
     if not judged.graders:
-        raise AnamnesisError(
-            "No grader has judged a free response here: run a campaign with an arm such as multi_turn:frq, or import "
-            "the authors' release."
+        raise Missing(
+            "No grader has judged a free response here: a campaign needs an arm with free responses.", CAMPAIGN, RELEASE
         )
     some = [grader for grader in judged.graders if grader in only] if only else []
     return judged.of(list(dict.fromkeys([*(some or only), *required]))) if only or required else judged
 
 
-def _agreement(judged: VerdictTable) -> list[Row]:
+def _agreement(judged: VerdictTable, name: NameOf) -> list[Row]:
     rows = agreement_rows(judged)
     if not rows:
-        raise AnamnesisError(
-            f"Nothing to compare: no answer was judged by two of {', '.join(judged.graders)}. Grade a run's answers "
-            "again with another grader, such as the reference grader, which needs no key: "
-            "`python -m core job regrade --run RUN --grader reference/names`."
+        raise Missing(
+            f"Nothing to compare: no answer was judged by two of {', '.join(map(name, judged.graders))}. Another "
+            "grader can grade a run's answers again; the reference grader needs no key.",
+            GRADING,
         )
     return rows
 
@@ -120,9 +123,10 @@ def _agreement(judged: VerdictTable) -> list[Row]:
 def _contradictions(request: MetricRequest, graders: Sequence[str]) -> list[Row]:
     rows = [row for row in request.read(flip_rates, request.selection) if not graders or row.label["grader"] in graders]
     if not rows:
-        raise AnamnesisError(
+        raise Missing(
             "No grader has judged the same response, or one answer, twice yet. Several trials of a case give equal "
-            "responses; `python -m core job regrade --run RUN --grader M --again` asks again."
+            "responses, and a grader can be asked again.",
+            replace(GRADING, command="job regrade --run RUN --grader M --again"),
         )
     return rows
 

@@ -22,7 +22,8 @@ import numpy as np
 import pandas as pd
 
 from core.asking.scene import Dialogue, Turn
-from core.errors import AnamnesisError, UsageError
+from core.errors import UsageError
+from core.frameworks.starts import CAMPAIGN, TERMS, Missing
 from core.measures.base import CASES_OF_RUNS, Columns, Listed, MetricRequest, Note, Row, Section, bounded, metric
 from core.measures.experts.adjudication import decide
 from core.measures.experts.workbooks import release_rows
@@ -289,8 +290,8 @@ PatientPart = Literal["rates", "hits", "sample", "experts", "judge"]
     *CASES_OF_RUNS,
     "pool",
     "sample",
-    empty="There is nothing to report: no stored conversation fits, or there is no hit of this kind. Start with "
-    "`python -m core run --doctor reference/bayes`, or choose another --kind, --run or --models.",
+    empty="There is nothing to report: no stored conversation fits, or there is no hit of this kind.",
+    starts=(CAMPAIGN,),
     page="patients",
 )
 def report(
@@ -321,10 +322,7 @@ def report(
     if part == "judge":
         by_judge = judge_against_rule(store, selection)
         if not by_judge:
-            raise AnamnesisError(
-                "No model has judged these conversations: run `python -m core job terms --model M` first, or "
-                "choose another --run or --models."
-            )
+            raise Missing("No model has judged the patients of these conversations.", TERMS)
         yield from by_judge
     elif part == "rates":
         case_values: list[pd.DataFrame] = []

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
+from core.frameworks.starts import REVIEW, RUBRICS
 from core.measures.base import Columns, MetricRequest, Row, Section, metric
 from core.measures.calibration import (
     ENOUGH_AGREEMENT,
@@ -39,8 +40,8 @@ from core.store.queries.rubric_judgements import rubric_conversations
 @metric(
     "rubric_calibration",
     *FILTERS,
-    empty="No conversation is judged by this rubric, or experts judged none of the same criteria: plan a review of "
-    "criteria on Judges, under Experts.",
+    empty="No conversation is judged by this rubric, or experts judged none of the same criteria.",
+    starts=(RUBRICS, REVIEW),
     page="judges",
 )
 def report_calibration(

@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
+from core.frameworks.starts import RUBRICS
 from core.measures.base import Columns, MetricRequest, Row, Section, metric
 from core.measures.rubrics.report import EMPTY, FILTERS, RubricOption, by_case, decided, read_rubric_outcomes
 from core.measures.rubrics.scores import OTHER_SPEAKER, UNREADABLE, VOIDED, judges_in, of_judges, why_voided
@@ -19,7 +20,7 @@ from core.store.queries.rubric_judgements import CANNOT_BE_JUDGED, quotations_fr
 _TWO = ("met", "not met")
 
 
-@metric("rubric_judges", *FILTERS, empty=EMPTY, compared=False, page="judges")
+@metric("rubric_judges", *FILTERS, empty=EMPTY, starts=(RUBRICS,), compared=False, page="judges")
 def report_judges(request: MetricRequest, rubric: RubricOption = None) -> Iterator[Row]:
     """Report how far each judge of rubrics can be trusted: its quotations, its consistency, other judges' agreement.
 

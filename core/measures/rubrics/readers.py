@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,17 +27,17 @@ class ReadRubric(NamedTuple):
     unit: PositionUnit = "record"
     sheet: str = ""
 
-    def preview(self, file: str, stored: Collection[str]) -> ImportPreview:
-        """Return what an import would store; ``stored`` are the names of the rubrics that exist."""
+    def preview(self, file: str, stored: Iterable[Rubric]) -> ImportPreview:
+        """Return what an import would store; ``stored`` are the rubrics that exist."""
+        same_name = [rubric for rubric in stored if rubric.name == self.rubric.name]
+        replaces = any(rubric.model_dump() != self.rubric.model_dump() for rubric in same_name)
         understood = {
             "Criteria": f"{sum(1 for _ in self.rubric.scoped()):,}",
             "Cases": f"{len(self.rubric.cases):,}" if self.rubric.cases else "all",
             **({"Specialties": f"{len(self.rubric.specialties):,}"} if self.rubric.specialties else {}),
         }
         rows = {"Rejected": self.rejected}
-        return ImportPreview(
-            file, self.rubric.name, understood, rows, self.unit, self.sheet, self.rubric.name in stored
-        )
+        return ImportPreview(file, self.rubric.name, understood, rows, self.unit, self.sheet, replaces)
 
 
 def import_rubric(path: Path, name: str, *, data_set: str = "") -> ReadRubric:

@@ -17,6 +17,7 @@ import pandas as pd
 
 from core.errors import UsageError
 from core.frameworks.casting import is_model
+from core.frameworks.starts import RUBRICS
 from core.measures.base import Columns, Comparison, Listed, MetricRequest, Row, Section, Severity, metric
 from core.measures.calibration import (
     JudgedStatement,
@@ -72,10 +73,7 @@ from core.store.selection import Selection
 
 By = Literal["axis", "specialty", "dataset", "case"]
 FILTERS: tuple[Any, ...] = ("run", "models", "source", "cases", "datasets", "specialties", "sample")
-EMPTY = (
-    "No conversation is judged by this rubric: `python -m core job rubrics --judges MODEL`, or choose another --rubric "
-    "or --run."
-)
+EMPTY = "No conversation is judged by this rubric."
 RubricOption = Annotated[str | None, "Name of the rubric; by default the one that was judged last."]
 JudgeOption = Annotated[
     str | None, f"The judge whose verdicts count; by default the last. {PANEL}: the majority of all judges."
@@ -248,7 +246,7 @@ def statements_by_condition(request: MetricRequest, reading: RubricReading) -> d
     return dict(by_condition)
 
 
-@metric("rubric_scores", *FILTERS, empty=EMPTY, page="quality")
+@metric("rubric_scores", *FILTERS, empty=EMPTY, starts=(RUBRICS,), page="quality")
 def report_scores(
     request: MetricRequest,
     rubric: RubricOption = None,
@@ -369,7 +367,7 @@ def _score_row(
     )
 
 
-@metric("rubric_criteria", *FILTERS, empty=EMPTY, page="quality")
+@metric("rubric_criteria", *FILTERS, empty=EMPTY, starts=(RUBRICS,), page="quality")
 def report_criteria(request: MetricRequest, rubric: RubricOption = None, judge: JudgeOption = None) -> Iterator[Row]:
     """Report for each criterion the share of conversations in which it is met, of those in which it is judged.
 
@@ -422,7 +420,7 @@ def by_case(items: Iterable[tuple[str, float, float]]) -> tuple[np.ndarray, np.n
     return table[:, 0], table[:, 1]
 
 
-@metric("rubric_safety", *FILTERS, empty=EMPTY, page="quality")
+@metric("rubric_safety", *FILTERS, empty=EMPTY, starts=(RUBRICS,), page="quality")
 def report_safety(
     request: MetricRequest,
     rubric: RubricOption = None,
@@ -519,7 +517,13 @@ def _pass_rows(model: str, conversations: Sequence[JudgedConversation]) -> Itera
         )
 
 
-@metric("rubric_differences", *FILTERS, empty="No two conditions are judged on the same cases.", page="quality")
+@metric(
+    "rubric_differences",
+    *FILTERS,
+    empty="No two conditions are judged on the same cases.",
+    starts=(RUBRICS,),
+    page="quality",
+)
 def report_differences(
     request: MetricRequest,
     rubric: RubricOption = None,

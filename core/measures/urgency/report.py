@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from core.frameworks.casting import is_model
+from core.frameworks.starts import URGENCY
 from core.measures.base import CASES_OF_RUNS, Columns, Listed, MetricRequest, Row, Section, metric
 from core.measures.urgency.levels import LEVELS, is_severe, levels_of_files, triage_of
 from core.stats.smoothed import mean_interval
@@ -144,7 +145,8 @@ def _conversation(conversation: UrgencyConversation, answer: UrgencyAnswer | Non
     "urgency",
     *CASES_OF_RUNS,
     "sample",
-    empty="No doctor was asked how urgent a conversation is: `python -m core job urgency`, or choose another --run.",
+    empty="No doctor was asked how urgent a conversation is.",
+    starts=(URGENCY,),
     page="failures",
 )
 def report_urgency(

@@ -7,6 +7,8 @@ import pandas as pd
 import streamlit as st
 
 from core.errors import AnamnesisError
+from core.frameworks.starts import ANNOTATIONS, REVIEW
+from core.jobs.rating import FormRating
 from core.measures.base import Result
 from core.measures.experts.adjudication import CONFUSION, IMPORTED
 from core.measures.experts.by_model import BY_MODEL
@@ -25,6 +27,8 @@ from pages.judges.experts.data import SAMPLING, kind_of, reviews
 from pages.judges.experts.reviews import draw_progress
 from pages.kit.cached import read
 from pages.kit.controls import choose
+from pages.kit.empty import draw_empty
+from pages.kit.jobs import draw_judging
 from pages.kit.look import LABEL_FIELD, counted, plain
 from pages.kit.names import dataset_name, model_name, unique_names
 from pages.kit.navigation import link
@@ -135,8 +139,7 @@ def draw_results() -> None:
     by_id = {state.review.review_id: state for state in reviews()}
     options = [*by_id, *([IMPORTED] if read(read_decisions, imported=True) else [])]
     if not options:
-        st.info("No results yet: plan a review or import annotations.", icon=":material/rate_review:")
-        st.code("python -m core experts import FILE.csv", language=None)
+        draw_empty("No results yet: plan a review, or import annotations.", REVIEW, ANNOTATIONS, icon="rate_review")
         return
     source = choose(
         "Judgements of",
@@ -178,11 +181,18 @@ def draw_results() -> None:
             draw_section(BY_MODEL, _ALL, options={"review": source}, name="experts-by-model")
         if plan.kind == "conversations":
             draw_section(COMPLETENESS, _ALL, options={"review": source}, name="experts-completeness")
-        unrated = f"No model has rated these items: `python -m core job ratings {source} --model MODEL` asks one."
         for section in sections_for(state):
-            empty = unrated if section is RATERS else ""
+            empty = "No model has rated these items yet." if section is RATERS else ""
             name = f"experts-{section.options['part']}"
             draw_section(section, _ALL, options={"review": source}, name=name, empty=empty)
+            if section is RATERS:
+                with st.expander("Have a model rate these items", icon=":material/rate_review:"):
+                    draw_judging(
+                        FormRating,
+                        lambda model, address: FormRating(source, model, base_url=address),
+                        "experts_rating",
+                        source,
+                    )
         if plan.kind == "answers":
             draw_review_grader(state)
         if can_fill(state):

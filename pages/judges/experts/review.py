@@ -27,6 +27,7 @@ from pages.kit.case.pictures import draw_pictures
 from pages.kit.chat import draw_case, draw_chat
 from pages.kit.look import plain, show_errors
 from pages.kit.tables import step_buttons
+from pages.kit.visitor import draw_button
 
 _OPTION_KEYS = "abdefghilmnopqstvwz"
 """Shortcuts of options, without those of steps (j, k, u), of Streamlit (c, r), and of "Cannot judge" (x)."""
@@ -63,18 +64,20 @@ def draw_questions(state: ReviewState, item: ReviewItem, annotator: str, blinded
         for number, question in enumerate(questions, start=1):
             answer = answers[question.id]
             with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-                st.button(
-                    plain(question.title),
-                    key=f"{key}_{question.id}",
-                    shortcut=str(number) if number < 10 else None,
-                    type="tertiary",
-                    width="content",
-                    icon=f":material/{'arrow_right' if question.id == focus else 'chevron_right'}:",
-                    on_click=_focus,
-                    args=(key, question.id),
-                    help=plain(question.wording),
-                    disabled=state.form.final,
-                )
+                if state.form.final:  # questions are answered in their order, and an answer cannot be changed
+                    st.markdown(plain(question.title), help=plain(question.wording), width="content")
+                else:
+                    st.button(
+                        plain(question.title),
+                        key=f"{key}_{question.id}",
+                        shortcut=str(number) if number < 10 else None,
+                        type="tertiary",
+                        width="content",
+                        icon=f":material/{'arrow_right' if question.id == focus else 'chevron_right'}:",
+                        on_click=_focus,
+                        args=(key, question.id),
+                        help=plain(question.wording),
+                    )
                 st.markdown(_badge(question, answer), width="content")
             if state.form.final and answer is not None:
                 st.markdown(plain(answer))
@@ -163,13 +166,13 @@ def _draw_options(place: tuple[str, int, str], question: FormQuestion, answer: s
         options.append(("Cannot judge", CANNOT_JUDGE, "x"))
     with st.container(horizontal=yes_no):
         for label, value, shortcut in options:
-            st.button(
+            draw_button(
                 plain(f"{value} · {label}" if question.form == "scale" and value != CANNOT_JUDGE else label),
+                "This is the stored answer." if answer == value else "",
                 key=f"{key}_{value}",
                 shortcut=shortcut,
                 width="content" if yes_no else "stretch",
                 type="primary" if answer == value else "secondary",
-                disabled=answer == value,
                 on_click=_record_answer,
                 args=(*place, question.id, value, key, reason_key),
             )

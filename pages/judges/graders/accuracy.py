@@ -13,6 +13,7 @@ from core.store.selection import Selection
 from pages.judges.graders.data import Graders
 from pages.kit.cached import read
 from pages.kit.controls import choose, choose_several
+from pages.kit.empty import draw_no_match
 from pages.kit.look import arm
 from pages.kit.navigation import link
 from pages.kit.section import draw_section
@@ -24,31 +25,34 @@ _PANEL_HELP = (
 
 
 def draw_accuracy(selection: Selection, graders: Graders, names: Mapping[str, str]) -> None:
-    left, right = st.columns([3, 2], vertical_alignment="bottom")
-    panel = choose_several(
-        "Panel",
-        graders,
-        "graders_panel",
-        names=names,
-        where=left,
-        help=_PANEL_HELP,
-        placeholder="Choose at least two graders",
-        disabled=len(graders) < 2,
-    )
-    common_only = right.toggle(
-        "Only answers judged by all",
-        key="graders_common",
-        bind="query-params",
-        disabled=len(graders) < 2,
-        help="Otherwise each bar is about the answers that its grader judged, which may differ.",
-    )
+    panel: tuple[str, ...] = ()
+    common_only = False
+    if len(graders) < 2:
+        st.caption("A panel, and answers judged by all, need a second grader.")
+    else:
+        left, right = st.columns([3, 2], vertical_alignment="bottom")
+        panel = choose_several(
+            "Panel",
+            graders,
+            "graders_panel",
+            names=names,
+            where=left,
+            help=_PANEL_HELP,
+            placeholder="Choose at least two graders",
+        )
+        common_only = right.toggle(
+            "Only answers judged by all",
+            key="graders_common",
+            bind="query-params",
+            help="Otherwise each bar is about the answers that its grader judged, which may differ.",
+        )
     if len(panel) == 1:
         st.info("A panel needs at least two graders; an odd number cannot tie.")
         panel = ()
     judged_arms = {(count.format, count.question_type) for count in read(read_judged, None, selection).counts}
     arms = {f"{f}:{q}": (f, q) for q in QUESTION_TYPES for f in FORMATS if (f, q) in judged_arms}
     if not arms:
-        st.info("No answer fits these filters: remove one.", icon=":material/filter_alt_off:")
+        draw_no_match("No answer fits these filters.")
         return
     chosen = choose("Arm", list(arms), "graders_arm", names=lambda key: arm(*arms[key]), shape="segments")
     format_, question_type = arms[chosen]

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 import streamlit as st
 
+from core.frameworks.starts import GRADING
 from core.store.database import Store
 from core.store.queries.grades_by_grader import (
     DifferenceFilter,
@@ -20,6 +21,7 @@ from pages.kit.cached import cached_query
 from pages.kit.cases import clear_parameters, draw_ways_on
 from pages.kit.chat import draw_chat
 from pages.kit.controls import choose, choose_several
+from pages.kit.empty import draw_empty
 from pages.kit.look import VERDICT, arm, badge, plain
 from pages.kit.names import case_name, unique_names
 from pages.kit.notes import draw_view_notes
@@ -56,12 +58,12 @@ def draw_differences(selection: Selection, graders: Graders, names: Mapping[str,
     pair = _ask_pair(graders, names)
     numbers = _numbers(selection, pair)
     if not sum(numbers.values()):
-        st.info(
-            "No answer here has two different verdicts. To grade a run’s answers again: "
-            "`python -m core job regrade --run RUN --grader M`."
+        draw_empty(
+            "No answer here has two different verdicts: a second grader can judge a run’s answers again."
             if pair is None
             else f"{plain(names[pair[0]])} and {plain(names[pair[1]])} agree on every answer that both judged.",
-            icon=":material/done_all:",
+            *((GRADING,) if pair is None else ()),
+            icon="done_all",
         )
         return
     first, second = (names[g] for g in pair) if pair else ("the one before", "the newest")
@@ -105,7 +107,7 @@ def _ask_pair(graders: Graders, names: Mapping[str, str]) -> tuple[str, str] | N
         on_change=lambda: clear_parameters(_PAGE_PARAMETER),
     )
     if first == _NEWEST:
-        second_column.selectbox("against", ["The verdict before it"], disabled=True, key="graders_before")
+        second_column.caption("Against the verdict before it.")
         return None
     others = [grader for grader in graders if grader != first]
     if not others:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import streamlit as st
 
 from core.frameworks.casting import CastNames, is_model
+from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.jobs.regrade import FREE, RULES, Regrading
 from core.store.selection import Selection
 from pages.judges.graders.accuracy import draw_accuracy
@@ -13,10 +14,11 @@ from pages.judges.graders.choices import draw_choices
 from pages.judges.graders.data import Graders, graders, offers
 from pages.judges.graders.differences import draw_differences
 from pages.kit.controls import choose_several
+from pages.kit.empty import draw_empty
 from pages.kit.jobs import ask_budget, draw_job, draw_start
 from pages.kit.look import QUESTION_TYPE, plain
 from pages.kit.names import model_name, unique_names
-from pages.kit.page import draw_sections, say_how_to_begin
+from pages.kit.page import draw_sections
 from pages.kit.seats import ask_address, ask_seat, packs, seat_problem
 from pages.kit.stored import run_casts
 from pages.kit.view import ask_selection
@@ -98,9 +100,11 @@ def draw_graders() -> None:
     """Draw the tabs, or how to begin if no free response is judged."""
     all_graders = graders()
     if not all_graders:
-        say_how_to_begin(
-            "No free response has been judged yet. Run a campaign with an arm such as multi-turn free response "
-            "(`python -m core run --doctor reference/bayes --arms multi_turn:frq`).",
+        draw_empty(
+            "No free response has been judged yet: run a campaign with an arm such as multi-turn free response, or "
+            "import the authors’ release.",
+            CAMPAIGN,
+            RELEASE,
             icon="rule",
         )
         return

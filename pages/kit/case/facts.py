@@ -194,7 +194,9 @@ def _draw_editor(case: Case, key: str) -> None:
     with st.expander("Edit the facts of this case", icon=":material/edit_note:"):
         saved = _saved(case.case_key, case.content_hash, case)
         made_by = saved.made_by if saved else "its profile" if case.profile else "rules on the vignette"
-        st.caption(f"These facts were made by {plain(made_by)}. A saved list counts for this case on every page.")
+        st.caption(
+            f"These facts were made by {plain(model_name(made_by))}. A saved list counts for this case on every page."
+        )
         proposed = _proposed(case, key)
         facts = proposed or facts_in_use(case)
         edited = st.data_editor(

@@ -13,6 +13,7 @@ from core.prompts import load_pack
 from core.store.selection import Selection
 from pages.kit.cases import choose_case, choose_trial, draw_answers_of, draw_conversation
 from pages.kit.controls import choose, choose_several
+from pages.kit.empty import draw_no_match
 from pages.kit.look import plain
 from pages.kit.names import model_name, natural
 from pages.kit.section import section_result, table_of, words_of
@@ -62,7 +63,7 @@ def draw_failed(selection: Selection, options: Mapping[str, Any]) -> None:
         if (not models or line["model"] in models) and (not causes or line["cause"] in causes)
     ]
     if not listed:
-        st.info("No failure fits: remove a model or a cause.", icon=":material/filter_alt_off:")
+        draw_no_match("No failure fits.", "care_failed_models", "care_causes", name="failures")
         return
     columns = {
         "Quote": st.column_config.TextColumn(width="large"),
@@ -107,7 +108,7 @@ def draw_ratings(selection: Selection, options: Mapping[str, Any]) -> None:
         and (not chosen_ratings or str(line["rating"] or 0) in chosen_ratings)
     ]
     if not listed:
-        st.info("No rating fits: remove a model or a rating.", icon=":material/filter_alt_off:")
+        draw_no_match("No rating fits.", "care_rated_models", "care_ratings_given", name="ratings")
         return
     columns = {"The rater’s words": st.column_config.TextColumn(width="large"), "Trial": None}
     rating = _choose_row(RATING_LIST, listed, names, [line["trial_id"] for line in listed], "care_rating", columns)

@@ -32,19 +32,22 @@ from core.frameworks.automedic.measures.report import (
 )
 from core.frameworks.automedic.queries import CAUSES, FAILURE_NAMES, RULES, CareQuestion
 from core.frameworks.base import publisher
+from core.frameworks.starts import campaign_of
 from core.measures.base import Result, Row, Section
 from core.measures.choice_rules import RULE_WORDS
 from core.store.selection import Selection, case_groups_played, staffed
 from pages.kit.cached import ask, read
 from pages.kit.cases import clear_parameters
 from pages.kit.controls import choose
+from pages.kit.empty import draw_empty, draw_no_match
 from pages.kit.figures import draw_conditions_behind, draw_figure
-from pages.kit.look import END_SHORT, REASON_COLOUR, counted
+from pages.kit.look import END_SHORT, REASON_COLOUR, arm, counted
 from pages.kit.names import dataset_name
-from pages.kit.page import draw_sections, say_how_to_begin
+from pages.kit.page import draw_sections
 from pages.kit.section import Chart, draw_section, section_result, words_of
 from pages.kit.stored import conditions, run_casts
 from pages.kit.view import CaseSetOptions, ask_selection, names_of, specialties_in_order
+from pages.kit.visitor import draw_control
 from pages.quality.care.charts import Look, parts_by_dataset_chart, radar_chart, scatter_chart, shares_chart
 from pages.quality.care.conversations import draw_case_conversations, draw_failed, draw_ratings
 from pages.quality.care.studies import draw_composite, draw_studies
@@ -117,12 +120,13 @@ def draw_profile(view: CareView) -> None:
             help="Normalised: within each data set from 0 (the lowest model) to 1 (the highest), then the mean over "
             "data sets.",
         )
-        published = st.toggle(
+        published = draw_control(
+            st.toggle,
             "Published figures",
+            "Normalised are the stored conversations alone." if aggregation == "normalised" else "",
             value=True,
             key="care_published",
             bind="query-params",
-            disabled=aggregation == "normalised",
         )
     if aggregation == "normalised":
         draw_normalised(view)
@@ -184,8 +188,8 @@ def draw_normalised(view: CareView) -> None:
 def draw_scatter(view: CareView) -> None:
     """Draw accuracy after the conversation against accuracy on the whole question."""
     if not view.result(POINTS).rows:
-        arms = ",".join(f"{form}:{view.options['question_type']}" for form in ("vignette", "multi_turn"))
-        st.info(f"No case has both answers: run with the arms `{arms}`.")
+        arms = " and ".join(arm(format_, view.options["question_type"]) for format_ in ("vignette", "multi_turn"))
+        draw_empty(f"No case has both answers: run a doctor with {arms}.", campaign_of(publisher("care").name))
         return
     line: _Lines = choose(
         "Fitted line",
@@ -270,11 +274,11 @@ def draw_care() -> None:
     all_staffed = Selection(frameworks=tuple(staffed()))
     if not offers:
         care = publisher("care")
-        say_how_to_begin(
-            f"These are the **published** figures; no conversation of {care.title} is stored yet.",
-            release=False,
-            instead="Run a doctor on the library, with the reference patient and staff no key is needed: "
-            f"`python -m core run --protocol {care.name} --doctor reference/bayes`.",
+        draw_empty(
+            f"These are the **published** figures; no conversation of {care.title} is stored yet. The reference "
+            "patient and staff need no key.",
+            campaign_of(care.name),
+            icon="menu_book",
         )
         view = CareView(all_staffed, {"by": "all", "published": True})
         result = view.draw(PROFILE, titled=False)
@@ -297,7 +301,7 @@ def draw_care() -> None:
     selection = ask_selection({"": offers[question]}, "datasets", "models", "specialties", base=all_staffed)
     trials = read(read_care, question, selection)
     if trials.empty:
-        st.info("No conversation fits these filters: remove one.", icon=":material/filter_alt_off:")
+        draw_no_match("No conversation fits these filters.")
         return
     blank = int((trials["conv"] == "empty").sum() + (trials["static"] == "empty").sum())
     blanks_excluded = bool(blank) and st.toggle(

@@ -21,6 +21,7 @@ from core.stats.corrections import LABELS
 from core.store.selection import Selection
 from pages.kit.cached import read
 from pages.kit.controls import choose
+from pages.kit.empty import draw_no_match
 from pages.kit.figures import draw_conditions, draw_setting_differences
 from pages.kit.look import STARS
 from pages.kit.names import model_name
@@ -93,7 +94,7 @@ def draw_comparison(selection: Selection) -> None:
     models = set(read(read_history, replace(selection, mcq_rule="usual"))["model"])
     names = {model: name for model, name in names_on(selection).items() if model in models}
     if len(names) < 2:
-        st.info("A comparison needs two doctors on the same cases. Remove a filter, or run another doctor.")
+        draw_no_match("A comparison needs two doctors on the same cases. Remove a filter, or run another doctor.")
         return
     first_column, second_column, correction_column = st.columns([3, 3, 2], vertical_alignment="bottom")
     first = choose("First doctor", list(names), "history_first", names=names, where=first_column)

@@ -9,11 +9,12 @@ from core.frameworks.base import publisher
 from core.frameworks.consultation.measures.history_taking import HISTORY
 from core.frameworks.consultation.measures.published import published_rows
 from core.frameworks.consultation.measures.summary import read_history
+from core.frameworks.starts import RELEASE, campaign_of
 from core.store.database import Store
 from core.store.selection import Selection, case_sets_played
 from pages.kit.cached import ask, cached_query, read
+from pages.kit.empty import draw_empty, draw_no_match
 from pages.kit.page import draw_sections as draw_tabs
-from pages.kit.page import say_how_to_begin
 from pages.kit.samples import measured
 from pages.kit.view import CaseSetOptions, ask_selection, offer_in
 from pages.quality.history.cases import draw_case_conversations
@@ -51,10 +52,11 @@ def draw_history() -> None:
     """Draw the tabs; without conversations, the published figures and how to begin."""
     stored = stored_histories()
     if not stored.offers:
-        say_how_to_begin(
+        draw_empty(
             "These are the **published** figures; no conversation is stored yet.",
-            instead="Or run doctors on the library: "
-            f"`python -m core run --protocol {publisher('history').name} --doctor reference/oracle-direct`.",
+            campaign_of(publisher("history").name, "reference/oracle-direct"),
+            RELEASE,
+            icon="menu_book",
         )
         dataset = ask_published()
         draw_doctors(published_rows(dataset) if dataset else [], {}, (), bounds=False)
@@ -65,7 +67,7 @@ def draw_history() -> None:
     selection = ask_selection(stored.offers, "models", "datasets", "specialties", "rule")
     of_conversations = replace(selection, mcq_rule="usual")
     if read(read_history, of_conversations).empty:
-        st.info("No conversation fits these filters: remove one.", icon=":material/filter_alt_off:")
+        draw_no_match("No conversation fits these filters.")
         return
     shown = measured(HISTORY, of_conversations, "history", "histories")
     if shown is not None:

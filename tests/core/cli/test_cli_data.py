@@ -129,3 +129,31 @@ def test_pictures_are_counted_and_deleted_with_their_data_set(
     assert out == (
         "Deleted the data set skin with 2 cases and 1 picture; stored runs keep their cases, without the pictures.\n"
     )
+
+
+def test_a_rubric_of_a_known_name_gets_a_new_version_only_on_request(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def imported(points: int, *more: str) -> tuple[int, str, str]:
+        path = tmp_path / "manners.csv"
+        path.write_text(f"criterion,points\nGreets the patient.,{points}\n", encoding="utf-8")
+        return run_command(capsys, "rubrics", "import", str(path), *more)
+
+    assert imported(1, "--preview")[0] == 0
+
+    def version(printed: str) -> str:
+        return printed.split("version ")[1][:8]
+
+    status, first, _ = imported(1)
+    assert (status, first.split(", version")[0]) == (0, "Imported the rubric manners: 1 criteria")
+    status, out, err = imported(2)
+    assert (status, out) == (2, "")
+    assert "manners" in err
+    assert "--replace" in err
+    assert version(run_command(capsys, "rubrics", "show", "manners")[1]) == version(first)
+    assert "There is a manners with other contents" in imported(2, "--preview")[1]
+    assert "other contents" not in imported(1, "--preview")[1]
+    assert imported(2, "--name", "other")[0] == 0
+    status, second, _ = imported(2, "--replace")
+    assert (status, version(second) != version(first)) == (0, True)
+    assert version(run_command(capsys, "rubrics", "show", "manners")[1]) == version(second)

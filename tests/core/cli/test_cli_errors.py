@@ -106,7 +106,7 @@ def run_failing(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[in
         (("run",), 2, "Missing option '--doctor'"),
         (("rnu",), 2, "No such command 'rnu'"),
         (("resume", "20200101"), 2, "There is no run '20200101'; `python -m core runs` lists them."),
-        (("report", "accuracy"), 1, "There is nothing to report yet: start with `python -m core run"),
+        (("report", "accuracy"), 1, "There is nothing to report yet. Start a campaign: `python -m core run"),
         (("job", "regrade", "--run", "2020", "--grader", "reference/names"), 2, "There is no run '2020'"),
         (("report", "accuracy", "--asks-for", "tests"), 2, "No question asks for 'tests': choose among diagnosis"),
         (("report", "accuracy", "--by", "age"), 2, "Invalid value for '--by'"),

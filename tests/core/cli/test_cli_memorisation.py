@@ -65,4 +65,4 @@ def test_without_completions_or_answers_the_report_says_what_to_do(
             main(["job", "completions", "--model", "openai/fake", "--limit", "1", "--base-url", provider.base_url]) == 0
         )
     assert main(["report", "memorisation", "--part", "accuracy"]) == 1
-    assert "run a campaign with them" in capsys.readouterr().err
+    assert "python -m core run --doctor" in capsys.readouterr().err

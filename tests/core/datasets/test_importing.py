@@ -385,3 +385,15 @@ def test_other_cases_of_the_same_name_are_only_replaced_on_request(tmp_path: Pat
     }  # fmt: skip
     import_file(FILES / "medmcqa.json", "mine", replace=True)
     assert len(imported.load("mine")) == 3
+
+
+def test_the_licence_that_is_given_is_part_of_what_would_be_replaced(tmp_path: Path) -> None:
+    (path := tmp_path / "own.csv").write_text("vignette,answer\nA man of 40 coughs.,Flu\n", encoding="utf-8")
+    import_file(path, "own", source="A clinic", licence="CC BY 4.0")
+    reading = read_cases(path, "own")
+    given = [("A clinic", " CC BY 4.0 "), ("A clinic", "CC BY 4.0"), ("A clinic", ""), ("", ""), ("Elsewhere", "MIT")]
+    replaces = [importing.would_replace("own", importing.credited(reading, *credit)) for credit in given]
+    assert replaces == [False, False, True, True, True]
+    reading.cases = importing.credited(reading, "A clinic", "CC BY 4.0")
+    assert not preview_of(reading, path.name, "own").replaces
+    assert not importing.would_replace("another", reading.cases)

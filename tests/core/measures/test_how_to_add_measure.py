@@ -6,13 +6,16 @@ import json
 import os
 import subprocess
 import sys
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
 
 import core.measures
 from core import paths
+from core.cli.app import main
 from core.errors import UsageError
+from core.frameworks import starts
 from core.measures.missing import Measured, count_missing, measure_missing
 from core.measures.registry import measures, metrics
 from core.store.database import Store
@@ -192,3 +195,23 @@ def test_every_metric_has_help_and_every_measure_is_known() -> None:
     assert all(
         metric.help.splitlines()[0].endswith(".") and metric.empty.endswith(".") for metric in metrics().values()
     )
+
+
+def test_what_a_metric_needs_is_named_without_a_command_and_made_by_one_that_exists(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    listed = {start for metric in metrics().values() for start in metric.starts}
+    listed |= {start for start in vars(starts).values() if isinstance(start, starts.Start)}
+    assert [metric.name for metric in metrics().values() if "`" in metric.empty or "--" in metric.empty] == []
+    for start in listed:
+        words = start.command.split()
+        named = list(takewhile(lambda word: word.islower() and not word.startswith("--"), words))
+        assert main([*named, "--help"]) == 0, start.command
+        printed = capsys.readouterr().out
+        assert [word for word in words if word.startswith("--") and word not in printed] == [], start.command
+    missing = starts.Missing("Nothing is here.", starts.CASES, starts.URGENCY)
+    assert str(missing) == (
+        "Nothing is here. Import cases: `python -m core import cases PATH`. Ask how urgent they are: "
+        "`python -m core job urgency`."
+    )
+    assert (missing.sentence, missing.starts) == ("Nothing is here.", (starts.CASES, starts.URGENCY))

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from core.case import Case
 from core.datasets.select import cases_of, datasets
+from core.frameworks.starts import PROFILES
 from core.measures.base import Columns, MetricRequest, Positional, Row, Section, counts_in_words, metric
 from core.stats.intervals import wilson
 from core.store.queries.profiles import newest_profiles
@@ -91,11 +92,7 @@ def field_rows(dataset: str, counts: Coverage) -> Iterator[Row]:
         )
 
 
-@metric(
-    "suitability",
-    empty="None of these cases has a profile: make some with `python -m core job profiles DATASET --model MODEL`.",
-    page="data",
-)
+@metric("suitability", empty="None of these cases has a profile.", starts=(PROFILES,), page="data")
 def report_suitability(
     request: MetricRequest,
     dataset: Annotated[list[str] | None, Positional("Data sets; all that have profiles by default.")] = None,

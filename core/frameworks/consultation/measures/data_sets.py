@@ -19,6 +19,7 @@ from core.datasets import published as printed
 from core.datasets.select import cases_of, datasets
 from core.frameworks.base import publisher
 from core.frameworks.consultation.measures.published import HISTORY_SETS
+from core.frameworks.starts import CASES
 from core.measures.base import Columns, MetricRequest, Positional, Row, Section, metric
 from core.stats.bootstrap import bootstrap_interval
 from core.stats.intervals import wilson
@@ -127,9 +128,7 @@ def published_sizes() -> Iterator[Row]:
         )
 
 
-@metric(
-    "items", empty="No data set has a case: import one with `python -m core import cases`.", page="data", noted=False
-)
+@metric("items", empty="No data set has a case.", page="data", noted=False, starts=(CASES,))
 def report(
     request: MetricRequest,
     dataset: Annotated[list[str] | None, Positional("Data sets; all by default.")] = None,

@@ -28,6 +28,7 @@ from core.events import COUNTED, QuestionType, Verdict
 from core.frameworks.consultation.measures.history_taking import closes
 from core.frameworks.consultation.measures.summary import case_sets_of, figures_of
 from core.frameworks.consultation.queries import SolverAndGrader, prefix_answers, solvable
+from core.frameworks.starts import SOLVING
 from core.measures.base import CASES_OF_RUNS, Columns, MetricRequest, Note, Row, counts_in_words, metric
 from core.measures.paired import CaseBy
 from core.store.database import Store
@@ -144,7 +145,8 @@ _COLUMNS = Columns(excluded="excluded")
     "prefixes",
     *CASES_OF_RUNS,
     "mcq_rule",
-    empty="No solver was asked about these conversations: `python -m core job prefixes --solver reference/solver`.",
+    empty="No solver was asked about these conversations.",
+    starts=(SOLVING,),
     page="quality",
 )
 def report(

@@ -24,6 +24,7 @@ from core.frameworks.base import publisher
 from core.frameworks.consultation.measures.history_taking import CURVES, HISTORY, LENGTHS, MEASURES, SCALARS, SHARES
 from core.frameworks.consultation.measures.published import HistorySet, published_rows
 from core.frameworks.consultation.queries import history_means, recalls_and_answers, vague_openings
+from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.measures.base import CASES_OF_RUNS, Columns, MetricRequest, Row, metric
 from core.measures.comparison import compare_cases, corrected
 from core.measures.extent import changed_keys, read_extents
@@ -323,8 +324,8 @@ VIRTUES = ("honesty", "strictness", "colloquialism")
     *CASES_OF_RUNS,
     "mcq_rule",
     "sample",
-    empty="There is no conversation to report: run a campaign, such as `python -m core run --doctor reference/bayes`, "
-    "or import the authors' release.",
+    empty="There is no conversation to report.",
+    starts=(CAMPAIGN, RELEASE),
     page="quality",
 )
 def report(

@@ -1,0 +1,109 @@
+"""Where the things that a figure needs are made: a page, and the command that does the same in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from core.errors import AnamnesisError
+from core.frameworks.base import publisher
+
+
+@dataclass(frozen=True)
+class Start:
+    """One way to make something: ``label`` and ``icon`` (a Material symbol) of the link to a page, and the command.
+
+    ``page`` is the name of a page or of a part of one, ``query`` its URL parameters, which open the form. ``command``
+    follows ``python -m core``.
+    """
+
+    label: str
+    command: str
+    page: str
+    icon: str
+    query: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    @property
+    def in_terminal(self) -> str:
+        return f"{self.label}: `python -m core {self.command}`."
+
+
+class Missing(AnamnesisError):
+    """Nothing is stored of what was asked for; a page shows the ``sentence`` with links, a terminal the commands."""
+
+    def __init__(self, sentence: str, *starts: Start) -> None:
+        super().__init__(in_terminal(sentence, starts))
+        self.sentence = sentence
+        self.starts = starts
+
+
+def in_terminal(sentence: str, starts: tuple[Start, ...]) -> str:
+    return " ".join([sentence, *(start.in_terminal for start in starts)])
+
+
+def campaign_of(protocol: str, doctor: str = "reference/bayes") -> Start:
+    """Return the start of a campaign of a framework with a doctor that needs no key."""
+    command = f"run --protocol {protocol} --doctor {doctor}"
+    return Start("Start a campaign", command, "runs", "play_arrow", {"runs_protocol": protocol, "doctor": doctor})
+
+
+ANNOTATIONS = Start(
+    "Import annotations", "experts import FILE.csv", "experts", "playlist_add", {"experts_tab": "Import and export"}
+)
+CAMPAIGN = Start(
+    "Start a campaign", "run --doctor reference/bayes", "runs", "play_arrow", {"doctor": "reference/bayes"}
+)
+CASES = Start("Import cases", "import cases PATH", "data", "upload_file", {"import": "yes"})
+COMPLETIONS = Start("Test a model", "job completions --model MODEL --cases DATASET", "memorisation", "psychology")
+FACTS = Start(
+    "Have a model judge the facts",
+    "job facts --all --model MODEL",
+    "failures",
+    "gavel",
+    {"failures_tab": "Never asked"},
+)
+GRADING = Start(
+    "Grade answers again",
+    "job regrade --run RUN --grader reference/names",
+    "graders",
+    "rule",
+    {"graders_tab": "Grade again"},
+)
+LABELS = Start("Label cases", "data label CASE date 2024-05", "data", "label", {"data_tab": "Labels"})
+PROFILES = Start(
+    "Choose the data set", "job profiles DATASET --model MODEL", "data", "person_add", {"data_tab": "Suitability"}
+)
+RATINGS = Start(
+    "Have a model rate the items",
+    "job ratings REVIEW --model MODEL",
+    "experts",
+    "rate_review",
+    {"experts_tab": "Results"},
+)
+RELEASE = Start(
+    f"Import the {publisher('accuracy').title} authors’ release",
+    f"import {publisher('accuracy').name} PATH",
+    "data",
+    "inventory_2",
+    {"release": "yes"},
+)
+REVIEW = Start("Plan a review", "serve", "experts", "rate_review", {"experts_tab": "Plan a review"})
+RUBRICS = Start(
+    "Have a model judge by the rubric", "job rubrics --judges MODEL", "rubrics", "gavel", {"rubric_tab": "Judging"}
+)
+RUNS = Start("See the runs", "runs", "runs", "list")
+SOLVING = Start(
+    "Ask a solver",
+    "job prefixes --solver reference/solver",
+    "history",
+    "quiz",
+    {"history_tab": "Course of the dialogue"},
+)
+TERMS = Start(
+    "Have a model judge the patients",
+    "job terms --model MODEL",
+    "patients",
+    "gavel",
+    {"patients_tab": "Against experts"},
+)
+URGENCY = Start("Ask how urgent they are", "job urgency", "failures", "e911_emergency", {"failures_tab": "Urgency"})
