@@ -183,7 +183,7 @@ def _unpack_zstandard(archive: zipfile.ZipFile, info: zipfile.ZipInfo, target: P
     size = checksum = 0
     with (
         archive.open(packed) as source,
-        pa.CompressedInputStream(pa.PythonFile(source), "zstd") as stream,
+        pa.CompressedInputStream(pa.PythonFile(source), "zstd") as stream,  # type: ignore[arg-type]
         target.open("wb") as file,
     ):
         while size <= info.file_size and (block := stream.read(_BLOCK)):
