@@ -128,7 +128,7 @@ def faults_in(results: Sequence[tuple[Metric, dict[str, Any], Selection]], store
     """Return the faults of the first and the last row of each result."""
     remembered = cache(lambda query, *args, **more: query(store, *args, **more))
     faults = []
-    for metric, options, selection in RESULTS:
+    for metric, options, selection in results:
         request = MetricRequest(store, selection, query=remembered)
         rows = [row for row in metric.rows(request, **options) if isinstance(row, Row)]
         assert all(row.counts for row in rows), (metric.name, options)
