@@ -6,7 +6,7 @@ selection, never ids of trials: the trials are read again from the verdicts that
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -123,18 +123,13 @@ def _answers(request: MetricRequest, counts: Counted, side: Side) -> tuple[dict[
     score = next(iter(scores.values()))
     runs = (side.run_id,) if side.run_id else request.selection.runs
     narrowed = replace(request.selection, conditions=(score.model,), runs=runs)
-    arms = tuple(other.arm for other in counts.sides if other.arm)  # both, so that a cache reads two arms at once
-    outcomes = request.read(_outcomes, narrowed, score.model, arms)
-    return scores, [
-        outcome
-        for outcome in outcomes
-        if outcome.case_key in scores and (outcome.format, outcome.question_type) == side.arm
-    ]
+    outcomes = request.read(_outcomes, narrowed, score.model, (score.format, score.question_type))
+    return scores, [outcome for outcome in outcomes if outcome.case_key in scores]
 
 
-def _outcomes(store: Store, selection: Selection, model: str, arms: Sequence[Arm]) -> list[TrialOutcome]:
+def _outcomes(store: Store, selection: Selection, model: str, arm: Arm) -> list[TrialOutcome]:
     with store.read() as cursor:
-        return trial_outcomes(cursor, selection, model, arms)
+        return trial_outcomes(cursor, selection, model, arm)
 
 
 def _conversations(request: MetricRequest, counts: Counted) -> Trials:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import starmap
 from typing import Any, Literal, NamedTuple
@@ -373,26 +372,23 @@ class TrialOutcome(NamedTuple):
 
     trial_id: str
     case_key: str
-    format: Format
-    question_type: QuestionType
     verdict: Verdict | Literal["ungraded"]
 
 
 def trial_outcomes(
-    cursor: duckdb.DuckDBPyConnection, selection: Selection, model: str, arms: Sequence[tuple[Format, QuestionType]]
+    cursor: duckdb.DuckDBPyConnection, selection: Selection, model: str, arm: tuple[Format, QuestionType]
 ) -> list[TrialOutcome]:
-    """Return the answers behind the ``case_scores`` of one condition of a selection in some of its arms."""
+    """Return the answers behind the ``case_scores`` of one arm of one condition of a selection, one for each trial."""
     select(cursor, selection)
-    of_condition = {"model": model, "arms": [":".join(arm) for arm in arms]}
-    rows = cursor.execute(_OF_ARMS, {**selection.parameters(_OF_ARMS), **of_condition}).fetchall()
+    of_arm = {"model": model, "format": arm[0], "question_type": arm[1]}
+    rows = cursor.execute(_OF_ARM, {**selection.parameters(_OF_ARM), **of_arm}).fetchall()
     return list(starmap(TrialOutcome, rows))
 
 
-_OF_ARMS = f"""
+_OF_ARM = f"""
     WITH {OUTCOMES}
-    SELECT trial_id, selected.case_key, format, question_type, verdict
-    FROM outcomes AS verdicts JOIN selected USING (trial_id)
-    WHERE model = $model AND list_contains($arms, format || ':' || question_type) AND {IN_ARMS}"""
+    SELECT trial_id, selected.case_key, verdict FROM outcomes AS verdicts JOIN selected USING (trial_id)
+    WHERE model = $model AND format = $format AND question_type = $question_type AND {IN_ARMS}"""
 
 
 class EndedTrial(NamedTuple):
