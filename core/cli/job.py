@@ -81,7 +81,7 @@ def command_of(kind: type[AskJob[Any]]) -> Callable[..., int]:
         if name in unused:
             continue
         field_options |= _CHOSEN.get(name) or {name: (_option(field), _default(field))}
-    return with_options(command, field_options | last_options, inspect.cleandoc(kind.__doc__ or ""))
+    return with_options(command, field_options | last_options, inspect.cleandoc(kind.__doc__ or kind.name))
 
 
 def _print_outcome(job: AskJob[Any], outcome: AskOutcome, store: Store) -> int:

@@ -67,7 +67,7 @@ _FILTERS: dict[Filter, tuple[Any, Any]] = {
         Annotated[
             McqRule,
             typer.Option(
-                help="Rule for choices: the framework's, the paper's substring rule, or exactly one choice named."
+                help="Rule for choices: the framework's, the substring rule, or the strict rule (one choice named)."
             ),
         ],
         "usual",

@@ -40,7 +40,7 @@ from core.words import FORMAT, QUESTION_TYPE, ROLE, arm, how_it_ended
 E = TypeVar("E", bound=Event)
 LETTERS = "ABCD"
 _RULE: dict[Rule, str] = {
-    "mcq_loose": "paper’s rule",
+    "mcq_loose": "substring rule",
     "mcq_strict": "strict rule",
     "mcq_graded": "grader",
     "mcq_many": "",
@@ -48,7 +48,7 @@ _RULE: dict[Rule, str] = {
     "frq_top3": "",
 }
 RULES_EXPLAINED = (
-    "Paper’s rule: the right answer occurs in the response. Strict rule: exactly one choice is named, and it is the "
+    "Substring rule: the right answer occurs in the response. Strict rule: exactly one choice is named, and it is the "
     "right one. Free responses are compared by the grader; of the top three, any may be right. An excluded answer is "
     "not counted as wrong."
 )

@@ -31,7 +31,12 @@ class FrameworkSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     temperature: float | None = option(
-        None, "The doctor's temperature; by default that of the model.", label="Temperature", ge=0, allow_inf_nan=False
+        None,
+        "The doctor's temperature; by default that of the model.",
+        label="Temperature",
+        ge=0,
+        le=2,
+        allow_inf_nan=False,
     )
     max_tokens: int | None = option(
         None, "Maximum tokens of a reply of the doctor.", label="Longest reply in tokens", ge=1

@@ -53,6 +53,7 @@ ANNOTATIONS = Start(
 CAMPAIGN = Start(
     "Start a campaign", "run --doctor reference/bayes", "runs", "play_arrow", {"doctor": "reference/bayes"}
 )
+BELIEF = Start("Start a campaign that asks for it", "run --doctor MODEL --probe", "runs", "play_arrow")
 CASES = Start("Import cases", "import cases PATH", "data", "upload_file", {"import": "yes"})
 COMPLETIONS = Start("Test a model", "job completions --model MODEL --cases DATASET", "memorisation", "psychology")
 FACTS = Start(

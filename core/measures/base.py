@@ -450,7 +450,16 @@ def metric(
 ) -> Callable[[Callable[..., Iterable[Listed]]], Metric]:
     """Turn a function into a metric; its docstring is the help of ``report NAME``."""
     return lambda rows: Metric(
-        name, rows, filters, empty, inspect.cleandoc(rows.__doc__ or ""), decimals, compared, page, noted, starts=starts
+        name,
+        rows,
+        filters,
+        empty,
+        inspect.cleandoc(rows.__doc__ or name),
+        decimals,
+        compared,
+        page,
+        noted,
+        starts=starts,
     )
 
 

@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 
 from core.case import Case
 from core.events import EndReason, Probed
-from core.frameworks.starts import CAMPAIGN
+from core.frameworks.starts import BELIEF, CAMPAIGN
 from core.knowledge.base import knowledge, normalise_name
 from core.measures.base import CASES_OF_RUNS, Columns, MetricRequest, Row, Section, bounded, metric
 from core.measures.extracts import Extract, ExtractRows
@@ -309,7 +309,7 @@ BeliefPart = Literal["curves", "calibration"]
     *CASES_OF_RUNS,
     empty="No belief is stored: the reference doctor reports it, and a campaign can ask other doctors for it after "
     "every reply. Conversations whose patient had a persona count only if their run is chosen.",
-    starts=(CAMPAIGN,),
+    starts=(CAMPAIGN, BELIEF),
     page="failures",
 )
 def report(

@@ -17,8 +17,8 @@ from core.store.selection import Selection
 from core.words import arm
 
 RULE_WORDS: Mapping[str, str] = {
-    "mcq_loose": "the paper’s substring rule",
-    "mcq_strict": "the strict rule, exactly one choice named",
+    "mcq_loose": "the substring rule",
+    "mcq_strict": "the strict rule",
     "mcq_many": "the grader",
 }
 FAR = 0.02

@@ -150,7 +150,7 @@ class ScoringRule:
 STANDARD = ScoringRule(
     "standard",
     "Standard rule",
-    "Every conversation counts, however it ended. Multiple choice by the paper’s substring rule, many choices by the "
+    "Every conversation counts, however it ended. Multiple choice by the substring rule, many choices by the "
     "grader. Answers that a filter refused, that failed at the provider or that are not graded are excluded, and so is "
     "a case without any answer that counts.",
 )

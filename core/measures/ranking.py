@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from core.errors import AnamnesisError
+from core.errors import UsageError
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
 from core.frameworks.base import title_of
 from core.frameworks.casting import is_rule
@@ -86,7 +86,7 @@ def ranked(request: MetricRequest, *, complete: bool = False) -> list[Row]:
     """Return the conditions of a selection, ranked on their common cases; ``complete``: on those that all have.
 
     Costs are US dollars for the doctor's messages of a conversation, without answers, patient and grader; 0 for rules
-    and models on this machine, unknown for releases, people and models without a price. Raises ``AnamnesisError`` if
+    and models on this machine, unknown for releases, people and models without a price. Raises ``UsageError`` if
     no two conditions can be compared.
     """
     behind = {condition.name: condition for condition in request.read(conditions, request.selection)}
@@ -96,7 +96,7 @@ def ranked(request: MetricRequest, *, complete: bool = False) -> list[Row]:
     run_ids = tuple(sorted({run for arm in rankings.values() for name in arm.members for run in behind[name].runs}))
     uses = _Uses(behind, request.read(read_use, run_ids))
     if not rankings:
-        raise AnamnesisError(
+        raise UsageError(
             "A ranking needs two conditions of one framework with answers to the same cases: test a second model on "
             "the cases of the first."
         )

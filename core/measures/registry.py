@@ -65,7 +65,7 @@ def metrics() -> dict[str, Metric]:
     for name, measure in measures().items():
         if name not in by_name:
             empty = "There is nothing to measure."
-            about = (inspect.cleandoc(type(measure).__doc__ or name), inspect.cleandoc(ScoreMeans.__doc__ or ""))
+            about = (inspect.cleandoc(type(measure).__doc__ or name), inspect.cleandoc(ScoreMeans.__doc__ or name))
             filters: tuple[Filter, ...] = ("run", "models", "source", "cases")
             by_name[name] = Metric(
                 name,

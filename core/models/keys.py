@@ -19,9 +19,10 @@ SECRETS = Path(__file__).resolve().parents[2] / ".streamlit" / "secrets.toml"
 _SEAT_KEY = "ANAMNESIS_SEAT_KEY_"
 _keys: dict[tuple[str, str], SecretStr] = {}
 """(visitor, or "" for all; variable) → key entered in this process."""
-_KEY = re.compile(
-    r"^(?:sk|pk|rk|hf|gsk|xai|key|api|nvapi|AIza)[-_]?(?=\w*[a-z])(?=\w*\d)\w{8,}$|^(?=.*[a-z])(?=.*\d)\w{20,}$"
+KEY = re.compile(
+    r"^(?:sk|pk|rk|hf|gsk|xai|key|api|nvapi|AIza)[-_]?(?=[\w-]*[a-z])(?=[\w-]*\d)[\w-]{8,}$|^(?=.*[a-z])(?=.*\d)\w{20,}$"
 )
+"""A text that is probably a key, such as "sk-live-0123456789abcdef"."""
 
 _NAME_OF_KEY = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
 _SHORTEST_KEY = 12
@@ -67,7 +68,7 @@ def environment(seats: Mapping[str, SecretStr]) -> dict[str, str]:
 
 def looks_like_key(text: str) -> bool:
     """Return whether a text entered as the name of a variable is probably the key itself."""
-    return text not in os.environ and (not re.fullmatch(r"[A-Za-z_]\w*", text) or bool(_KEY.match(text)))
+    return text not in os.environ and (not re.fullmatch(r"[A-Za-z_]\w*", text) or bool(KEY.match(text)))
 
 
 def find_setting(name: str, secrets: Path | None = None) -> str | None:

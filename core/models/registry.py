@@ -21,7 +21,7 @@ from core import access
 from core.errors import UsageError
 from core.models.base import ChatModel, Sampling
 from core.models.failures import RetryPolicy
-from core.models.keys import find_key, typed_key
+from core.models.keys import KEY, find_key, typed_key
 from core.models.prices import is_listed
 from core.models.settings import ModelsFile, default_paths, read_settings, resolve, with_base_url
 from core.models.spec import ModelSpec, is_loopback
@@ -318,6 +318,8 @@ class Registry:
         return find_key(spec.api_key_env) if spec.api_key_env else None
 
     def _unknown(self, name: str) -> str:
+        if KEY.match(name):  # which is not repeated on the screen or in a log
+            return "A key was given in place of a model: write provider/model, and enter the key on Models."
         candidates = [*self._settings.models, *self._settings.aliases]
         lowered = {candidate.casefold(): candidate for candidate in candidates}
         close = [lowered[match] for match in get_close_matches(name.casefold(), lowered, n=3, cutoff=0.6)]

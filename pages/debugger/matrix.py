@@ -130,7 +130,7 @@ _INK = {
     "gray": ("#667777", "#8FA3A2"),
 }  # fmt: skip
 """Colour of a verdict on a light and on a dark page."""
-_RULES = {"mcq_loose": "Paper’s", "mcq_strict": "Strict"}
+_RULES = ("mcq_loose", "mcq_strict")
 _WRONG: tuple[Verdict, ...] = tuple(verdict for verdict in COUNTED if verdict != "correct")
 
 
@@ -213,14 +213,14 @@ def draw_matrix(view: BenchView) -> MatrixCell | None:
             _draw_progress(view.bench, view.rows)
         choose_by_name(
             "Rule for choices",
-            tuple(_RULES),
+            _RULES,
             "rule",
             "debug_rule",
             default="mcq_loose",
-            names=_RULES,
+            names=RULE,
             shape="segments",
             on_change=_redraw,
-            help="Paper’s: the response contains the answer, even in a list of all choices. Strict: it names "
+            help="Substring: the response contains the answer, even in a list of all choices. Strict: it names "
             "exactly one choice.",
         )
         rows = view.rows

@@ -133,14 +133,24 @@ def ask_secret(label: str, key: str, where: DeltaGenerator | None = None, **opti
     return typed
 
 
+_FORMER_LABELS = {
+    "Substring rule of the paper": "mcq_loose",
+    "Paper’s": "mcq_loose",
+    "Exactly one choice named": "mcq_strict",
+    "Strict": "mcq_strict",
+}
+"""Label of an earlier version in an address → value."""
+
+
 def _linked(
     options: Sequence[_Option], key: str, names: Mapping[Any, str] | Callable[[Any], str] | None
 ) -> list[_Option]:
-    """Return the options in the URL if a link names one of them by its value instead of its label."""
+    """Return the options in the URL if a link names one of them by its value, or by its label of an earlier version."""
     if key in st.session_state or names is None:
         return []
     labels = {(names(option) if callable(names) else names.get(option, str(option))): option for option in options}
     by_value = {str(option): option for option in options}
+    by_value |= {label: by_value[value] for label, value in _FORMER_LABELS.items() if value in by_value}
     requested = st.query_params.get_all(key)
     if not any(value in by_value and value not in labels for value in requested):
         return []

@@ -28,15 +28,15 @@ QUESTION_COLOUR: dict[str, str] = {
 }  # fmt: skip
 RULE = {
     "usual": "Each framework’s own",
-    "mcq_loose": "Substring rule of the paper",
-    "mcq_strict": "Exactly one choice named",
+    "mcq_loose": "Substring rule",
+    "mcq_strict": "Strict rule",
     "mcq_graded": "Same diagnosis, by the grader",
     "mcq_many": "Same diagnosis, by the grader",
     "frq": "Same diagnosis",
     "frq_top3": "Any of three",
 }
 RULE_SHORT = {
-    "usual": "framework’s rule", "mcq_loose": "paper’s rule", "mcq_strict": "strict rule", "mcq_graded": "grader",
+    "usual": "framework’s rule", "mcq_loose": "substring rule", "mcq_strict": "strict rule", "mcq_graded": "grader",
     "mcq_many": "grader", "frq": "", "frq_top3": "",
 }  # fmt: skip
 _MARKS: dict[Verdict, tuple[str, str]] = {

@@ -48,7 +48,7 @@ _SOURCE_WORDS: dict[Origin, str] = {
     "imported": "logs of other programs or databases",
 }
 _RULE_HELP = (
-    "Usual: each framework’s own rule, and the grader’s verdict for many choices. The paper’s rule: the answer occurs "
+    "Usual: each framework’s own rule, and the grader’s verdict for many choices. Substring: the answer occurs "
     "in the response, which also counts a response that lists all. Strict: exactly one choice is named."
 )
 _POOL_HELP = (

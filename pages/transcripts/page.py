@@ -36,7 +36,7 @@ from pages.kit.chat import draw_case, draw_chat, draw_reasoning
 from pages.kit.controls import choose, choose_several
 from pages.kit.empty import draw_empty, draw_no_match
 from pages.kit.export_menu import draw_export_menu
-from pages.kit.look import ARMS, ASKS_FOR, END_SHORT, RULE_SHORT, VERDICT, arm_in_words, plain, verdict_in_brief
+from pages.kit.look import ARMS, ASKS_FOR, END_SHORT, RULE, RULE_SHORT, VERDICT, arm_in_words, plain, verdict_in_brief
 from pages.kit.names import case_name, dataset_name, model_name, unique_names
 from pages.kit.navigation import link
 from pages.kit.page import draw_parts, show
@@ -61,7 +61,7 @@ _FILTERS = tuple(
     f"transcripts_{name}" for name in ("models", "case", "specialties", "ends", "words", "verdicts", "datasets", "runs")
 )
 """URL parameter of the list’s page number."""
-_RULE_LABELS = {"usual": "Usual", "mcq_loose": "Paper’s", "mcq_strict": "Strict", "differ": "Differ"}
+_RULE_LABELS = {"usual": "Usual", "mcq_loose": RULE["mcq_loose"], "mcq_strict": RULE["mcq_strict"], "differ": "Differ"}
 _RULE: dict[str, McqRule] = {"usual": "usual", "mcq_loose": "mcq_loose", "mcq_strict": "mcq_strict", "differ": "usual"}
 _SPEAKERS = {"anyone": "Anyone", "doctor": "Doctor", "patient": "Patient", "staff": "Staff"}
 _DEFAULT_ARM = "multi_turn:frq"
@@ -187,7 +187,7 @@ def _ask_answer(arms: Sequence[str]) -> tuple[str, str, tuple[str, ...] | None]:
         "transcripts_arm",
         names=arm_in_words,
         default=_DEFAULT_ARM,
-        help="For choices, the paper’s rule or the strict rule judges; Differ lists answers on which they disagree.",
+        help="For choices, the substring rule or the strict rule judges; Differ lists answers on which they disagree.",
         on_change=_first_page,
     )
     rule = "usual"
@@ -422,7 +422,7 @@ def draw_other_trials(conversation: Conversation) -> None:
         download="",
         alt="All trials of this case with the verdicts of their answers",
     )
-    st.caption("Choose a row to read that trial. Choices are judged by the paper’s rule.")
+    st.caption("Choose a row to read that trial. Choices are judged by the substring rule.")
 
 
 def draw_transcripts() -> None:

@@ -241,7 +241,7 @@ GRADERS = Section(
     kind="table",
     heads={"n": "Answers or cases"},
     help="Agreement of counts: 1 − mean |difference of the counts of right trials| / trials, over a model’s cases (the "
-    "paper’s rule). Same count: the share of cases with the same count. Spearman: the rank correlation of the counts "
+    "substring rule). Same count: the share of cases with the same count. Spearman: the rank correlation of the counts "
     "over cases. Corrected by Rogan and Gladen: (accuracy + specificity − 1) / (sensitivity + specificity − 1), with "
     "the grader’s sensitivity and specificity on all items of the review. 95 % intervals resample cases with all their "
     "items; values outside 0 to 1 are clipped. A dash: the grader is no better than chance on these items.",

@@ -94,7 +94,7 @@ def attribution_of(case: Case, events: Sequence[Event], answer: WrongAnswer) -> 
 
 
 def wrong_in(events: Sequence[Event]) -> list[WrongAnswer]:
-    """Return the wrong and the failed answers of a trial by the newest verdicts, choices by the paper's rule."""
+    """Return the wrong and the failed answers of a trial by the newest verdicts, choices by the substring rule."""
     started = next((event for event in events if isinstance(event, Started)), None)
     ended = next((event for event in events if isinstance(event, Ended)), None)
     grades = [event for event in events if isinstance(event, Graded)]

@@ -94,7 +94,7 @@ def test_without_rows_the_reports_say_what_to_do(db: Path, capsys: pytest.Captur
     assert main(["report", "belief"]) == 1
     assert "--probe" in capsys.readouterr().err
     assert main(["report", "failures"]) == 1
-    assert "run a campaign" in capsys.readouterr().err
+    assert "core run" in capsys.readouterr().err
 
 
 def test_the_estimate_includes_the_probes(db: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from core import paths
 from core.cli.app import main
 from core.jobs.progress import is_running, under_way
 from core.store.database import NotWritableError, Store
+from tests.core.jobs.workshop import environment
 from tests.support.places import mounted_read_only
 from tests.support.stores import NAME, campaign, copy_of
 
@@ -99,3 +104,31 @@ def test_a_database_without_its_journals_can_be_read_and_names_the_missing_file(
     assert f"is missing: put it back at {where}." in capsys.readouterr().err
     shutil.copytree(filled / "anamnesis.journals", moved.parent / "results.journals", dirs_exist_ok=True)
     assert main(["delete", "run-a", "--yes"]) == 0, "everything works again with the journals"
+
+
+SURROUNDINGS = {
+    "without docstrings and asserts": (["-OO"], {}, "folder"),
+    "a locale without UTF-8": ([], {"LANG": "C", "LC_ALL": "C", "PYTHONUTF8": "0"}, "Fälle/診断"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SURROUNDINGS)
+def test_cases_are_imported_played_and_reported_in_other_surroundings(tmp_path: Path, name: str) -> None:
+    flags, variables, place = SURROUNDINGS[name]
+    folder = tmp_path / place
+    folder.mkdir(parents=True)
+    item = {"question": "A man from Köln has a red toe. What is it?", "options": ["Gout", "Ménière"], "answer": "A"}
+    (folder / "é.jsonl").write_text(json.dumps(item, ensure_ascii=False), encoding="utf-8")
+    env = environment(folder / "ü.duckdb", **variables)
+    said = ""
+    for words in (
+        ["import", "cases", str(folder / "é.jsonl"), "--name", "toes"],
+        ["run", "--doctor", "reference/bayes", "--cases", "toes", "--trials", "1", "--arms", "vignette:mcq"],
+        ["report", "accuracy", "--format", "csv"],
+    ):
+        command = [sys.executable, *flags, "-m", "core", *words]
+        child = subprocess.run(command, cwd=paths.ROOT, env=env, capture_output=True, timeout=120, check=False)
+        said = child.stdout.decode()
+        assert child.returncode == 0, (words, said, child.stderr.decode())
+    assert "reference/bayes" in said

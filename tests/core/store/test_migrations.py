@@ -81,7 +81,7 @@ def check_stored_run(store: Store) -> None:
         ]
         assert {g.rule: g.verdict for g in latest_grades(cursor, "run/1/0")}["frq"] == "correct"
         assert calls_of(cursor, "run/1/0")[1].cost_usd == 0.25
-        assert case(cursor, "ours/1") == a_case(1)
+        assert case(cursor, "ours/1") == a_case(1, licence="")
         stored = run(cursor, "run")
         assert stored is not None
         assert (stored.doctor, stored.planned, stored.done, stored.code_version) == ("openai/a", 4, 1, "0.4.0")
