@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from core.errors import AnamnesisError
 from core.frameworks.base import publisher
@@ -70,6 +70,7 @@ GRADING = Start(
     "rule",
     {"graders_tab": "Grade again"},
 )
+GRADING_CHOICES = replace(GRADING, command="job regrade --types mcq --grader MODEL")
 LABELS = Start("Label cases", "data label CASE date 2024-05", "data", "label", {"data_tab": "Labels"})
 PROFILES = Start(
     "Choose the data set", "job profiles DATASET --model MODEL", "data", "person_add", {"data_tab": "Suitability"}

@@ -77,7 +77,6 @@ AGAINST: dict[Against, str] = {
 DRAWN = {"auto": "As fits", "bars": "Bars", "dots": "Dots"}
 _FEWER_CASES = frozenset({"gpt_4v", "gpt_4v_without_image"})
 _GPT_4V_HINT = "GPT-4V answered only 74 cases with images; choose it to see it."
-_NO_MATCH = "No figure matches: remove a model, format, question or specialty."
 
 
 def draw_accuracy() -> None:
@@ -103,7 +102,6 @@ def draw_accuracy() -> None:
         options=options,
         on_row=choose_bar,
         name="accuracy",
-        empty=_NO_MATCH,
         titled=False,
     )
     _draw_what_is_behind(result, selection)
@@ -122,7 +120,7 @@ def draw_static() -> None:
     several = len(offer.datasets) > 1
     options = {**STATIC.options, "by": "dataset" if several else None, **_computed(statistics)}
     result = draw_section(
-        STATIC, selection, options=options, on_row=choose_bar, name="accuracy_static", empty=_NO_MATCH, titled=False
+        STATIC, selection, options=options, on_row=choose_bar, name="accuracy_static", titled=False
     )
     _draw_what_is_behind(result, selection)
 
@@ -213,11 +211,9 @@ def _ask_shared(selection: Selection) -> bool:
 def _draw_what_is_behind(result: Result | None, selection: Selection) -> None:
     """Draw how to get answers if there are none, then the conditions and cases behind the rows."""
     stored_rows = [row for row in result.figures if not row.source] if result else []
-    if not stored_rows:
-        published = result is not None
+    if result and not stored_rows:
         draw_empty(
-            f"{'These are the **published** figures.' if published else 'No answer of this kind is stored.'} To test a "
-            "model, start a campaign; the reference cast needs no key.",
+            "These are the **published** figures. To test a model, start a campaign; the reference cast needs no key.",
             CAMPAIGN,
             RELEASE,
             icon="menu_book",

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Annotated, Literal
 
 from core.events import COUNTED
-from core.frameworks.starts import CAMPAIGN, GRADING
+from core.frameworks.starts import CAMPAIGN, GRADING_CHOICES
 from core.measures.base import Columns, Listed, MetricRequest, Row, Section, bounded, metric
 from core.stats.smoothed import mean_interval, ratio_interval
 from core.store.database import Store
@@ -30,7 +30,7 @@ Part = Literal["agreement", "differences"]
     "questions",
     empty="No grader has judged an answer with choices: a campaign can ask with many choices, and a grader can judge "
     "the answers with four choices again.",
-    starts=(CAMPAIGN, GRADING),
+    starts=(CAMPAIGN, GRADING_CHOICES),
     compared=False,
     page="judges",
 )
