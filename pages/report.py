@@ -142,16 +142,16 @@ def _draw_evaluation(evaluation: Evaluation, chosen: Sequence[str], read_at: flo
                 icon=f":material/{icon}:",
                 on_click="ignore",
             )
-        st.download_button(
-            "Prompts (Markdown)",
-            functools.partial(prompts_to_markdown, evaluation),
-            f"report-{evaluation.guideline.name}-prompts.md",
-            "text/markdown",
-            key="report_take_prompts",
-            icon=":material/description:",
-            on_click="ignore",
-            disabled=not evaluation.prompts,
-        )
+        if evaluation.prompts:
+            st.download_button(
+                "Prompts (Markdown)",
+                functools.partial(prompts_to_markdown, evaluation),
+                f"report-{evaluation.guideline.name}-prompts.md",
+                "text/markdown",
+                key="report_take_prompts",
+                icon=":material/description:",
+                on_click="ignore",
+            )
         _draw_again(chosen, read_at)
     sections = {"In short": _draw_first_page, "Items and fields": _draw_items, "Figures": _draw_figures}
     draw_sections(sections, "report_tab", evaluation)
