@@ -14,7 +14,7 @@ from core.words import FORMAT, QUESTION_TYPE, VERDICT
 MOST_ROWS = 30
 LEAST_ROWS = 2
 """Most rows of a table, and the rows that a table has however long they are."""
-WORDS_OF_TABLES = 2_200
+WORDS_OF_TABLES = 2_000
 """Words of all tables with their commands and notes: the rows of long tables are cut to one length to that end."""
 MOST_NOTES = 2
 """Most severe notes above a table."""
