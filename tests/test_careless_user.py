@@ -387,7 +387,7 @@ SITUATIONS = (
         row({"model": "openai/broken"}, mean=None, ci_low=None, n_cases=0, n_excluded=10),
         f"{CHOICES} --limit 5 --trials 1 --doctor openai/broken",
         status(1),
-        says("5 answers are excluded", "no capacity"),
+        says("5 of 5 answers", "no capacity"),
     ),
     situation(
         "a model replies with nothing",
@@ -499,8 +499,8 @@ SITUATIONS = (
         "memorisation of one model is tested on two data sets",
         (
             "import cases {files}/library2.jsonl",
-            "meld --model openai/gout --cases library --limit 4",
-            "meld --model openai/gout --cases library2",
+            "job completions --model openai/gout --cases library --limit 4",
+            "job completions --model openai/gout --cases library2",
         ),
         "report memorisation",
         every_row(n=lambda n: n in (4, 6)),
