@@ -28,9 +28,8 @@ from core.events import Event, Finished
 from core.frameworks.answering import answered
 from core.frameworks.base import Framework, Publication, Size, Usual
 from core.frameworks.casting import Seat
-from core.frameworks.conversation import scene_of, started
+from core.frameworks.conversation import TrialDialogue, scene_of, started
 from core.frameworks.settings import FrameworkSettings, option
-from core.frameworks.conversation import Talk
 
 QUESTIONS = ("Since when do you feel unwell?", "Does anything hurt?", "Do you have a fever?")
 
@@ -73,20 +72,20 @@ class Triage(Framework):
         """Yield the questions with their replies, and the decision."""
         yield started(self, trial, branch)
         scene = scene_of(trial.case, trial.seed, with_specialty=False)
-        talk = Talk(branch.dialogue if branch else (), lambda dialogue: sum(turn.role == "nurse" for turn in dialogue))
-        for event in talk.repeated():
+        spoken = TrialDialogue(branch.dialogue if branch else (), lambda dialogue: sum(turn.role == "nurse" for turn in dialogue))
+        for event in spoken.repeated():
             yield event
-        while not talk.ended:
-            if talk.dialogue and talk.dialogue[-1].role == "nurse":
-                speaking = cast["patient"].say("reply", scene, talk.dialogue, vignette=trial.case.vignette)
-                async for event in talk.say("patient", "patient", speaking):
+        while not spoken.ended:
+            if spoken.dialogue and spoken.dialogue[-1].role == "nurse":
+                speaking = cast["patient"].say("reply", scene, spoken.dialogue, vignette=trial.case.vignette)
+                async for event in spoken.say("patient", "patient", speaking):
                     yield event
-            elif talk.said_by("nurse") < settings.questions:
-                async for event in talk.say("nurse", "nurse", cast["nurse"].say("ask", scene, talk.dialogue)):
+            elif spoken.said_by("nurse") < settings.questions:
+                async for event in spoken.say("nurse", "nurse", cast["nurse"].say("ask", scene, spoken.dialogue)):
                     yield event
             else:
-                yield talk.over("turn_cap")
-        async for event in answered(trial, talk, partial(cast["nurse"].answer, "decide", scene), cast["grader"]):
+                yield spoken.over("turn_cap")
+        async for event in answered(trial, spoken, partial(cast["nurse"].answer, "decide", scene), cast["grader"]):
             yield event
         yield Finished()
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from core.errors import AnamnesisError
-from core.frameworks.base import publisher
 
 
 @dataclass(frozen=True)
@@ -83,8 +82,8 @@ RATINGS = Start(
     {"experts_tab": "Results"},
 )
 RELEASE = Start(
-    f"Import the {publisher('accuracy').title} authors’ release",
-    f"import {publisher('accuracy').name} PATH",
+    "Import the CRAFT-MD authors’ release",
+    "import craftmd PATH",
     "data",
     "inventory_2",
     {"release": "yes"},
