@@ -72,7 +72,8 @@ class Triage(Framework):
         """Yield the questions with their replies, and the decision."""
         yield started(self, trial, branch)
         scene = scene_of(trial.case, trial.seed, with_specialty=False)
-        spoken = TrialDialogue(branch.dialogue if branch else (), lambda dialogue: sum(turn.role == "nurse" for turn in dialogue))
+        before = branch.dialogue if branch else ()
+        spoken = TrialDialogue(before, lambda dialogue: sum(turn.role == "nurse" for turn in dialogue))
         for event in spoken.repeated():
             yield event
         while not spoken.ended:
