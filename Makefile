@@ -94,7 +94,7 @@ types: $(VENV)/.installed-dev ## check the types of core, pages and benchmarks
 bench: $(VENV)/.installed-dev ## measure, each figure next to a comparison in the same run
 	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
-figures: $(VENV)/.installed-dev ## compute every figure and prompt hash, and compare them with those of version 0.5.1
+figures: $(VENV)/.installed-dev ## compute every figure and prompt hash, and compare them with the stored ones
 	@$(BIN)/python benchmarks/figures.py
 
 laboratory: $(VENV)/.installed-dev ## faults, kills and full disks, counted in a table (SEEDS="1 2 3")

@@ -113,7 +113,7 @@ def test_a_running_consultation_is_found_again_and_put_on_a_stage(visitors: Visi
     assert trial
     page.get_by_test_id("stSidebarNavLink").filter(has_text="Data").click()
     settle(page)
-    page.get_by_role("link", name=re.compile("A consultation about library")).click()
+    page.get_by_role("link", name=re.compile("Consultation on ")).click()
     page.wait_for_url(re.compile(f"trial={trial[1]}"))
     settle(page)
     page.set_viewport_size({"width": STAGE[0], "height": STAGE[1]})
