@@ -82,11 +82,7 @@ RATINGS = Start(
     {"experts_tab": "Results"},
 )
 RELEASE = Start(
-    "Import the CRAFT-MD authors’ release",
-    "import craftmd PATH",
-    "data",
-    "inventory_2",
-    {"release": "yes"},
+    "Import the CRAFT-MD authors’ release", "import craftmd PATH", "data", "inventory_2", {"release": "yes"}
 )
 REVIEW = Start("Plan a review", "serve", "experts", "rate_review", {"experts_tab": "Plan a review"})
 RUBRICS = Start(

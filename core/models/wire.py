@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -237,6 +238,9 @@ class StreamedReply:
             for thought, text in parts:
                 yield from self.thinking.think(text) if thought else self.thinking.take(text)
             spoken = any(text for _, text in parts)
+            if self.first_token_s is None and (spoken or self.thinking.reasoning):
+                # on arrival: a text that may be a heading of thoughts is passed on later
+                self.first_token_s = time.monotonic() - self.sent_s
             if spoken and self.finish_reason is not None:
                 self.finish_means_nothing, self.finished_s = True, None
             # set last, because an unreadable chunk must not complete the reply

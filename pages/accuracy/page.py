@@ -97,12 +97,7 @@ def draw_accuracy() -> None:
         st.caption(_GPT_4V_HINT)
     options = {**FIGURES.options, "by": split, **_computed(statistics), "shared_cases": shared_cases}
     result = draw_section(
-        replace(FIGURES, kind=drawn),
-        selection,
-        options=options,
-        on_row=choose_bar,
-        name="accuracy",
-        titled=False,
+        replace(FIGURES, kind=drawn), selection, options=options, on_row=choose_bar, name="accuracy", titled=False
     )
     _draw_what_is_behind(result, selection)
 
@@ -119,9 +114,7 @@ def draw_static() -> None:
     selection = replace(selection, formats=("vignette", "multi_turn"), question_types=(question,))
     several = len(offer.datasets) > 1
     options = {**STATIC.options, "by": "dataset" if several else None, **_computed(statistics)}
-    result = draw_section(
-        STATIC, selection, options=options, on_row=choose_bar, name="accuracy_static", titled=False
-    )
+    result = draw_section(STATIC, selection, options=options, on_row=choose_bar, name="accuracy_static", titled=False)
     _draw_what_is_behind(result, selection)
 
 

@@ -108,7 +108,8 @@ def _judged(name: str, prompt: str) -> str:
     for number, criterion in re.findall(r"^Criterion (\d+): (.*)$", prompt, re.MULTILINE):
         word = re.findall(r"\w+", criterion)[-1]
         speaker = {"judge-patient": "Patient", "judge-kind": "Doctor"}.get(name)
-        quoted = next((m for m in reversed(messages) if (m[1] == speaker if speaker else word.lower() in m[2].lower())), None)
+        said = [m for m in messages if (m[1] == speaker if speaker else word.lower() in m[2].lower())]
+        quoted = said[-1] if said else None
         met, missed = ("erfüllt", "nicht erfüllt") if name == "judge-german" else ("met", "not met")
         quotations = [{"message": quoted[0], "words": quoted[2]}] if quoted else []
         verdict = {"quotations": quotations, "reason": "so", "verdict": met if quoted else missed}
