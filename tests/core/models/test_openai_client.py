@@ -261,7 +261,7 @@ async def test_a_cancelled_call_ends_at_once(fake_provider: FakeProvider) -> Non
         (Timeouts(call_s=9, first_piece_s=0.3), Reply(delay_s=30), "no text came within 0.3 seconds"),
         (Timeouts(call_s=9, stall_s=0.3), Reply("one two", stall_after=1), "stood still for 0.3 seconds"),
         # what may be a heading of thoughts is passed on later, but it has come
-        (Timeouts(call_s=9, stall_s=0.3), Reply("**Final** x y", stall_after=1), "stood still for 0.3 seconds"),
+        (Timeouts(call_s=9, stall_s=0.3), Reply("**Final Diagnosis:** x", stall_after=1), "stood still for 0.3"),
         (Timeouts(call_s=0.4), Reply("one two three four", piece_delay_s=0.25), "not complete within 0.4 seconds"),
     ],
 )
