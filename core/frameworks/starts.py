@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from core.errors import AnamnesisError
+from core.frameworks.base import publisher
 
 
 @dataclass(frozen=True)
@@ -13,7 +14,8 @@ class Start:
     """One way to make something: ``label`` and ``icon`` (a Material symbol) of the link to a page, and the command.
 
     ``page`` is the name of a page or of a part of one, ``query`` its URL parameters, which open the form. ``command``
-    follows ``python -m core``.
+    follows ``python -m core``. In both, ``{title}`` and ``{name}`` are those of the framework that published figures of
+    the measure ``published``; frameworks are imported only when these words are shown.
     """
 
     label: str
@@ -21,10 +23,21 @@ class Start:
     page: str
     icon: str
     query: Mapping[str, str] = field(default_factory=dict, hash=False)
+    published: str = ""
+
+    @property
+    def title(self) -> str:
+        return self._filled(self.label)
 
     @property
     def in_terminal(self) -> str:
-        return f"{self.label}: `python -m core {self.command}`."
+        return f"{self.title}: `python -m core {self._filled(self.command)}`."
+
+    def _filled(self, text: str) -> str:
+        if not self.published:
+            return text
+        framework = publisher(self.published)
+        return text.format(title=framework.title, name=framework.name)
 
 
 class Missing(AnamnesisError):
@@ -82,7 +95,12 @@ RATINGS = Start(
     {"experts_tab": "Results"},
 )
 RELEASE = Start(
-    "Import the CRAFT-MD authors’ release", "import craftmd PATH", "data", "inventory_2", {"release": "yes"}
+    "Import the {title} authors’ release",
+    "import {name} PATH",
+    "data",
+    "inventory_2",
+    {"release": "yes"},
+    published="accuracy",
 )
 REVIEW = Start("Plan a review", "serve", "experts", "rate_review", {"experts_tab": "Plan a review"})
 RUBRICS = Start(

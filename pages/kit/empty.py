@@ -19,7 +19,7 @@ def draw_empty(sentence: str, *starts: Start, icon: str = "info") -> None:
     if elsewhere:
         with st.container(horizontal=True, gap="small"):
             for start in elsewhere:
-                link(start.page, start.label, start.icon, **start.query)
+                link(start.page, start.title, start.icon, **start.query)
 
 
 def draw_error(error: AnamnesisError) -> None:

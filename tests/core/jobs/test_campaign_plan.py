@@ -344,8 +344,8 @@ def test_a_local_model_needs_no_price_under_a_budget() -> None:
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"temperature": -0.1}, "--temperature must be a number of at least 0"),
-        ({"temperature": float("nan")}, "--temperature must be a number of at least 0"),
+        ({"temperature": -0.1}, "--temperature must be from 0 to 2"),
+        ({"temperature": float("nan")}, "--temperature must be from 0 to 2"),
         ({"max_tokens": 0}, "--max-tokens must be a number of at least 1"),
         ({"reasoning_effort": "think hard"}, "--effort must be one word"),
         ({"max_messages": 3}, "--max-messages: it must be at least 4"),
