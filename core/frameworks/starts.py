@@ -31,7 +31,11 @@ class Start:
 
     @property
     def in_terminal(self) -> str:
-        return f"{self.title}: `python -m core {self._filled(self.command)}`."
+        return f"{self.title}: `python -m core {self.arguments}`."
+
+    @property
+    def arguments(self) -> str:
+        return self._filled(self.command)
 
     def _filled(self, text: str) -> str:
         if not self.published:

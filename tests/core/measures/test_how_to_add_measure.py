@@ -204,11 +204,11 @@ def test_what_a_metric_needs_is_named_without_a_command_and_made_by_one_that_exi
     listed |= {start for start in vars(starts).values() if isinstance(start, starts.Start)}
     assert [metric.name for metric in metrics().values() if "`" in metric.empty or "--" in metric.empty] == []
     for start in listed:
-        words = start.command.split()
+        words = start.arguments.split()
         named = list(takewhile(lambda word: word.islower() and not word.startswith("--"), words))
-        assert main([*named, "--help"]) == 0, start.command
+        assert main([*named, "--help"]) == 0, start.arguments
         printed = capsys.readouterr().out
-        assert [word for word in words if word.startswith("--") and word not in printed] == [], start.command
+        assert [word for word in words if word.startswith("--") and word not in printed] == [], start.arguments
     missing = starts.Missing("Nothing is here.", starts.CASES, starts.URGENCY)
     assert str(missing) == (
         "Nothing is here. Import cases: `python -m core import cases PATH`. Ask how urgent they are: "
