@@ -208,7 +208,7 @@ class RunDeletedLine(_Line):
 
 
 ROWS_OF_TRIALS = (
-    "patient_judgements", "fact_judgements", "rubric_judgements", "prefix_answers", "urgency_answers",
+    "judgements", "patient_judgements", "fact_judgements", "rubric_judgements", "prefix_answers", "urgency_answers",
 )  # fmt: skip
 """Tables with results of jobs about a trial: they are deleted with it, and are in its bundle."""
 ROW_TABLES = (

@@ -16,12 +16,13 @@ class Turn:
     """One message of a dialogue.
 
     ``scripted``: the program wrote it, such as a greeting or the opening request of a case. It shows nothing of a model
-    or a person.
+    or a person. ``to`` is the recipient in words, empty for everybody.
     """
 
     role: Speaker
     text: str
     scripted: bool = False
+    to: str = ""
 
 
 Dialogue = tuple[Turn, ...]

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from core.judging.form import FormQuestion
 from core.measures.experts.judged import JudgedItem, judged_items
 from core.reviews.state import ReviewState, states
 from core.store.database import Store
 from core.store.queries.trials import stored_trials
-from core.store.review_kinds import FormQuestion
 from core.store.review_records import AnnotatedItem, parse_item
 
 _OF_A_TRIAL = ("talk", "answer", "criterion")
@@ -110,6 +110,6 @@ def _scores_of(
 
 def _decided(judged: JudgedItem, question: FormQuestion, state: ReviewState) -> tuple[str | float | None, str]:
     """Return the experts' value, or ``None`` and the reason; of a scale it is the mean of the annotators."""
-    if question.form == "scale" and judged.judged:
+    if question.kind == "scale" and judged.judged:
         return statistics.fmean(map(float, judged.judged)), ""
     return judged.decided(state.form)

@@ -175,7 +175,7 @@ class AskJob(ABC, Generic[Item]):
         return False
 
     @property
-    def apart(self) -> str:
+    def instance(self) -> str:
         """Distinguishes this job from others of its kind that may run at the same time in one process."""
         return ""
 
@@ -454,7 +454,7 @@ def begin_job(job: AskJob[Any], *, budget_usd: float | None = None) -> Job[AskOu
         options = Options(budget_usd=budget_usd, on_progress=lambda progress: tell(progress.done, progress.planned))
         return run_job(job, Store(), load_registry(), options, stop)
 
-    return begin(_job_key(type(job), job.apart), do, job.title)
+    return begin(_job_key(type(job), job.instance), do, job.title)
 
 
 def job_of(kind: type[AskJob[Any]], apart: str = "") -> Job[AskOutcome] | None:

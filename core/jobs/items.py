@@ -74,7 +74,7 @@ class CaseItems(OfCases, RequestJob[Case]):
     again: Annotated[bool, "Also cases that this model was asked about already."] = False
 
     @property
-    def apart(self) -> str:
+    def instance(self) -> str:
         return self.cases[0].dataset if self.cases else ""
 
     @property

@@ -82,7 +82,7 @@ class _Judging(RequestJob[Item]):
         conversations = self.conversations_of(store, judge)
         if not conversations:
             raise Missing(self.nothing, CAMPAIGN)
-        journal = journal_of("judging", self.name, *judge, *filter(None, [self.apart]))
+        journal = journal_of("judging", self.name, *judge, *filter(None, [self.instance]))
         before = [conversation for conversation in conversations if conversation.judged]
         part = self.part(journal, [conversation for conversation in conversations if not conversation.judged], before)
         return JobPlan(judge.model, [part], len(before), [judge.model])
@@ -179,7 +179,7 @@ class FactsJudging(_Judging[ConversationWithFacts]):
         return facts_pack()
 
     @property
-    def apart(self) -> str:
+    def instance(self) -> str:
         """The judging of one conversation, from its page, may run next to a judging of many."""
         return self.trials[0] if len(self.trials) == 1 else ""
 

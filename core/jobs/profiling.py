@@ -62,7 +62,7 @@ class Profiling(OfCases, AskJob[Case]):
     prompts: Annotated[str, "A prompt pack with filter.md and profile.md."] = ""
 
     @property
-    def apart(self) -> str:
+    def instance(self) -> str:
         return self.cases[0].dataset if self.cases else ""
 
     @property

@@ -23,10 +23,10 @@ from core.events import Event, Utterance
 from core.frameworks.base import framework_of
 from core.frameworks.speech import Speech
 from core.jobs.judges import quoted_words
+from core.judging.form import CANNOT_JUDGE, Form, FormQuestion
 from core.prompts import PromptPack, load_pack
 from core.reviews.items import BlindedItem
 from core.store.queries.model_ratings import RatedQuotation
-from core.store.review_kinds import CANNOT_JUDGE, FormQuestion, ReviewForm
 
 _PROMPT = "rate"
 _PROFILE_PARTS = {
@@ -65,19 +65,19 @@ def rating_pack() -> PromptPack:
     return load_pack("ratings", (_PROMPT,))
 
 
-def rated_questions(form: ReviewForm) -> tuple[FormQuestion, ...]:
+def rated_questions(form: Form) -> tuple[FormQuestion, ...]:
     """Return the questions that a model answers: those with options."""
     return tuple(question for question in form.questions if question.values)
 
 
-def rater_hash(pack: PromptPack, form: ReviewForm, questions: Sequence[FormQuestion]) -> str:
+def rater_hash(pack: PromptPack, form: Form, questions: Sequence[FormQuestion]) -> str:
     """Return a hash of the prompt, the instruction and the questions of a request: another wording is another rater."""
     asked = orjson.dumps([question.model_dump() for question in questions])
     return hashlib.sha256(b"\0".join([pack.hash.encode(), form.instruction.encode(), asked])).hexdigest()[:12]
 
 
 def rating_request(
-    pack: PromptPack, form: ReviewForm, questions: Sequence[FormQuestion], item: BlindedItem
+    pack: PromptPack, form: Form, questions: Sequence[FormQuestion], item: BlindedItem
 ) -> Request[tuple[RatedAnswer, ...]]:
     """Return the request about one item; ``questions`` are those of the form, or some of them."""
     first = _numbered(item.dialogue)

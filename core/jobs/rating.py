@@ -13,6 +13,7 @@ from core.errors import UsageError
 from core.jobs.ask_job import AskOutcome, ItemResult, JobPlan, ModelSeat, ParsedReply, RequestJob, journal_of
 from core.jobs.raters import RatedAnswer, rated_questions, rater_hash, rating_pack, rating_request
 from core.journal import RowLine
+from core.judging.form import Form
 from core.measures.base import Positional
 from core.models.registry import Registry
 from core.prompts import PromptPack
@@ -22,7 +23,6 @@ from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.queries.model_ratings import ModelRating, model_rating_row, rated_by
 from core.store.queries.trials import offer
-from core.store.review_kinds import ReviewForm
 
 _TOKENS_AN_ANSWER = 60
 _GONE = "its trial or case is no longer stored"
@@ -32,7 +32,7 @@ class ItemToRate(NamedTuple):
     """An item of a review; ``content`` is ``None`` until it is loaded, and if it is no longer stored."""
 
     item: str
-    form: ReviewForm
+    form: Form
     case_set: str
     content: BlindedItem | None = None
 
@@ -62,7 +62,7 @@ class FormRating(RequestJob[ItemToRate]):
         return rating_pack()
 
     @property
-    def apart(self) -> str:
+    def instance(self) -> str:
         return self.review
 
     def key(self, item: Any) -> str:
@@ -72,7 +72,7 @@ class FormRating(RequestJob[ItemToRate]):
         """Plan the items that this model has not rated under these questions."""
         state, model = state_of(store, self.review), registry.spec(self.model).name
         form, review_plan = state.form, state.review.plan
-        if form.subject in ("vignette", "criterion") or not rated_questions(form):
+        if form.about in ("vignette", "criterion") or not rated_questions(form):
             raise UsageError(
                 f"A model cannot fill in the form of {state.review.name}: no question has options, or it has a command "
                 "of its own (models answer vignettes in a run, and judge criteria by `job rubrics`)."
@@ -87,7 +87,7 @@ class FormRating(RequestJob[ItemToRate]):
                 names += sorted(set(pool).difference(names), key=lambda item: hashlib.sha256(item.encode()).digest())
         items = [ItemToRate(name, form, review_plan.case_set) for name in names[: self.limit]]
         todo, done = ([item for item in items if (item.item in rated) == is_done] for is_done in (False, True))
-        part = self.part(journal_of("rating", model, prompt_hash, self.apart), todo, done)
+        part = self.part(journal_of("rating", model, prompt_hash, self.instance), todo, done)
         return JobPlan(model, [part], len(done), [model])
 
     def load(self, store: Store, todo: Sequence[ItemToRate]) -> list[ItemToRate]:

@@ -108,7 +108,7 @@ class RubricJudging(AskJob[CriteriaToJudge]):
         return rubric_pack()
 
     @property
-    def apart(self) -> str:
+    def instance(self) -> str:
         """The judging of one conversation, from its page, may run next to a judging of many."""
         return self.trials[0] if len(self.trials) == 1 else ""
 
@@ -146,7 +146,7 @@ class RubricJudging(AskJob[CriteriaToJudge]):
             items = [item for item in items if item.criteria]
             todo = [request for item in items if (request := _without(item, done)).criteria]
             done_before += len(items) - len(todo)
-            journal = journal_of("rubrics", *map(str, judge), *filter(None, [self.apart]))
+            journal = journal_of("rubrics", *map(str, judge), *filter(None, [self.instance]))
             trials = {conversation.trial_id for conversation in conversations}
             parts.append(
                 JournalWork(

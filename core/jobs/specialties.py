@@ -55,7 +55,7 @@ class Specialties(OfCases, RequestJob[Case]):
     stated: Annotated[bool, "Also cases whose data set states a specialty; the label then counts instead."] = False
 
     @property
-    def apart(self) -> str:
+    def instance(self) -> str:
         return self.cases[0].dataset if self.cases else ""
 
     @property

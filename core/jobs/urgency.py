@@ -14,10 +14,7 @@ from typing import Annotated, NamedTuple
 
 from core.asking.parts import PromptPart
 from core.asking.scene import Dialogue
-from core.events import RoleName
 from core.frameworks.answering import reason_of
-from core.frameworks.base import Campaign, framework, frameworks, stored_settings, tested_seat
-from core.frameworks.casting import CastNames, is_model
 from core.frameworks.starts import CAMPAIGN, Missing
 from core.jobs.ask_job import (
     AskJob,
@@ -32,9 +29,8 @@ from core.jobs.ask_job import (
     reply_to,
     sampled,
 )
-from core.jobs.plan import HUMAN
-from core.jobs.run import casting_of
-from core.journal import PLAYED_ELSEWHERE, RowLine, RunHeader
+from core.jobs.doctors import DoctorToAsk, doctor_of, doctor_seats
+from core.journal import RowLine
 from core.measures.urgency.asking import QUESTION, UrgencyReply, urgency_pack, urgency_request
 from core.models.registry import Registry
 from core.prompts import PromptPack
@@ -46,13 +42,6 @@ from core.store.selection import Selection
 
 _REPLY_TOKENS = 80
 """Tokens of a usual reply with quotation and reason."""
-
-
-class DoctorToAsk(NamedTuple):
-    """The doctor of a run: its model, and the seat whose messages are its own."""
-
-    header: RunHeader
-    seat: RoleName
 
 
 class UrgencyItem(NamedTuple):
@@ -116,7 +105,7 @@ class UrgencyAsking(AskJob[UrgencyItem]):
             for run_id in dict.fromkeys(conversation.run_id for conversation in conversations):
                 header = header_of(cursor, run_id)
                 assert header is not None, "a conversation belongs to a stored run"
-                doctors[run_id] = _doctor_of(header)
+                doctors[run_id] = doctor_of(header)
         for conversation in conversations:
             doctor = doctors[conversation.run_id]
             if isinstance(doctor, str):
@@ -135,21 +124,7 @@ class UrgencyAsking(AskJob[UrgencyItem]):
         return (item._replace(dialogue=by_trial[item.trial_id]) for item in todo)
 
     def seats(self, registry: Registry, plan: JobPlan, store: Store) -> Mapping[str, ModelSeat]:
-        seats: dict[str, ModelSeat] = {}
-        for doctor in {item.doctor.header.run_id: item.doctor for item in plan.todo}.values():
-            header = doctor.header
-            settings = stored_settings(framework(header.protocol), header.settings)
-            names = CastNames(**{doctor.seat: header.doctor})
-            casting = casting_of(Campaign(names, (), protocol=header.protocol, settings=settings), registry)
-            if self.base_url:
-                casting = replace(casting, base_url=self.base_url, own_address=frozenset(), reach={})
-            voice = casting.voice(doctor.seat, header.doctor)
-            if voice.sampling.max_tokens is not None:
-                # a cap for short messages would cut off the JSON
-                cap = max(voice.sampling.max_tokens, self.pack.prompts[QUESTION].max_tokens)
-                voice = replace(voice, sampling=replace(voice.sampling, max_tokens=cap))
-            seats[header.run_id] = ModelSeat(voice, self.pack)
-        return seats
+        return doctor_seats((item.doctor for item in plan.todo), registry, self.pack, QUESTION, self.base_url)
 
     async def ask(self, item: UrgencyItem, seats: Mapping[str, ModelSeat]) -> ItemResult:
         seat = seats[item.doctor.header.run_id]
@@ -195,17 +170,6 @@ class UrgencyAsking(AskJob[UrgencyItem]):
     def findings(self, store: Store, outcome: AskOutcome) -> Iterable[str]:
         for reason, n in self._conversations(store)[2].items():
             yield f"{n:,} conversations are left out: {reason}."
-
-
-def _doctor_of(header: RunHeader) -> DoctorToAsk | str:
-    """Return the doctor of a run, or why it cannot be asked."""
-    if header.source in PLAYED_ELSEWHERE or header.protocol not in frameworks():
-        return "they were played elsewhere, so that their models cannot be asked"
-    if header.doctor.partition("/")[0] == HUMAN:
-        return "a person was the doctor"
-    if not is_model(header.doctor):
-        return f"{header.doctor} is a rule without knowledge of urgency"
-    return DoctorToAsk(header, tested_seat(frameworks()[header.protocol]).role)
 
 
 def _outcome_of(reply: UrgencyReply | None, failure: str, *, broken: bool) -> UrgencyOutcome:

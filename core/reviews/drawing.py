@@ -131,7 +131,7 @@ def case_pool(plan: ReviewPlan, profiles: Mapping[CaseId, StoredProfile] | None 
 
 def pool_of(cursor: duckdb.DuckDBPyConnection, plan: ReviewPlan) -> list[Candidate]:
     """Return every item that a review of this plan may draw, according to what is stored now."""
-    match plan.asks.subject:
+    match plan.asks.about:
         case "vignette" | "case":
             return case_pool(plan)
         case "profile":

@@ -7,9 +7,13 @@ from dataclasses import dataclass, field
 
 import duckdb
 
+from core.asking.scene import Dialogue, Turn
 from core.case import Case, Profile
 from core.datasets.select import cases_of
-from core.events import Answered, Event
+from core.events import Answered, Event, Utterance
+from core.frameworks.base import framework_of
+from core.frameworks.speech import Speech
+from core.judging.request import Material
 from core.reviews.blinding import blinded_dialogue, hidden
 from core.store.queries.cases import case
 from core.store.queries.profiles import profile_versions
@@ -78,3 +82,24 @@ def _case_item(cursor: duckdb.DuckDBPyConnection, item: AnnotatedItem, case_set:
     versions = profile_versions(cursor, judged)
     profile = next((version.generated.profile for version in versions if version.version == item.version), None)
     return None if profile is None else BlindedItem(judged, profile=profile)
+
+
+def material_of(item: BlindedItem) -> Material:
+    """Return an item as models judge it: messages as annotators see them, without tags and reasoning."""
+    first, second = (
+        _dialogue(dialogue, is_scripted)
+        for dialogue, is_scripted in zip((item.dialogue, item.second), item.scripted, strict=True)
+    )
+    return Material(first, second, item.case, item.response or "", item.profile)
+
+
+def _dialogue(events: Sequence[Event], is_scripted: bool) -> Dialogue:
+    framework = framework_of(events)
+    speech = framework.speech if framework else Speech()
+    turns: list[Turn] = []
+    for event in events:
+        if isinstance(event, Utterance):
+            addressees = (part.to for part in speech.shown(event.role, event.text))
+            spoken = speech.spoken(event.role, event.text)
+            turns.append(Turn(event.role, spoken, is_scripted and not turns, ", ".join(filter(None, addressees))))
+    return tuple(turns)

@@ -1,6 +1,6 @@
 """Reviews by experts, from the plan to the end: planned, unblinded, withdrawn.
 
-A review has a form (``core.store.review_kinds``): its questions and what they are about. Until a review is unblinded,
+A review has a form (``core.judging.form``): its questions and what they are about. Until a review is unblinded,
 annotators do not learn which model an item is from, and no answer is in a figure or an export.
 """
 

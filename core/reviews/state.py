@@ -12,11 +12,11 @@ import duckdb
 
 from core import access
 from core.errors import UsageError
+from core.judging.form import Form
 from core.reviews.drawing import order_for
 from core.store.database import Store
 from core.store.queries import reviews as rows
 from core.store.queries.annotations import Annotation, annotation_history, annotations_of
-from core.store.review_kinds import ReviewForm
 from core.store.review_records import Review, ReviewItem
 
 COMMENT, HIGHLIGHT = "comment", "highlight"
@@ -50,7 +50,7 @@ class ReviewState:
         return self.review.plan.questions
 
     @property
-    def form(self) -> ReviewForm:
+    def form(self) -> Form:
         return self.review.plan.asks
 
     @property

@@ -454,6 +454,11 @@ _INSERTS = {
         name: adding(name, key, "DISTINCT")
         for name, key in (
             ("grades", "trial_id, format, question_type, rule, grader, graded_at"),
+            (
+                "judgements",
+                "subject, form, question, against, judge, judge_kind, prompt_hash, together, repeat, review_id, "
+                "judged_at",
+            ),
             ("patient_judgements", "trial_id, model, prompt_hash, judged_at"),
             ("fact_judgements", "trial_id, model, prompt_hash, judged_at"),
             ("rubric_judgements", "trial_id, model, prompt_hash, batch, criterion_hash, repeat, judged_at"),

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from core.datasets.case_fields import FIELDS as CASE_FIELDS
 from core.errors import UsageError
 from core.events import FORMATS, Format, QuestionType
-from core.store.review_kinds import ReviewForm, form_named
+from core.judging.form import Form, form_named
 
 YesNo = Literal["yes", "no"]
 ANSWERS: tuple[YesNo, ...] = get_args(YesNo)
@@ -160,7 +160,7 @@ class ReviewPlan(BaseModel):
     sampling: ReviewSampling = "random"
     shared: float = Field(default=THIRD, ge=0, le=1)
     seed: int = Field(default=20, ge=0)
-    form: ReviewForm | None = None
+    form: Form | None = None
     rubric: str = ""
     statements: dict[str, str] = Field(default_factory=dict)
 
@@ -195,16 +195,16 @@ class ReviewPlan(BaseModel):
             raise ValueError("items are shared by two annotators: name a second one, or share none")
         if self.asks.final and not (self.question_types and set(self.question_types) <= {"mcq", "frq"}):
             raise ValueError("a baseline asks mcq, frq or both")
-        if (self.sampling == "conversation" or self.statements) and self.asks.subject != "criterion":
+        if (self.sampling == "conversation" or self.statements) and self.asks.about != "criterion":
             raise ValueError("only criteria of a rubric are drawn by conversation")
-        if self.asks.subject == "criterion" and not self.statements:
+        if self.asks.about == "criterion" and not self.statements:
             raise ValueError("choose a rubric with criteria")
-        if self.sampling == "disagreement" and self.asks.subject not in ("conversation", "answer"):
+        if self.sampling == "disagreement" and self.asks.about not in ("conversation", "answer"):
             raise ValueError("there is no disagreement on these items: draw at random or by specialty")
         return self
 
     @property
-    def asks(self) -> ReviewForm:
+    def asks(self) -> Form:
         """The form of this review; raises ``UsageError`` if neither the plan nor the program has it."""
         return self.form or form_named(self.kind)
 

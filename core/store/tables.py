@@ -125,6 +125,11 @@ SCHEMAS: dict[str, pa.Schema] = {
         "trial_id:text model:text prompt_hash:text outcome:text level:int quotation:text reason:text failure:text "
         "served_by:text call_ids:texts asked_at:real"
     ),
+    "judgements": schema_of(
+        "trial_id:text subject:text form:text question:text against:text judge:text judge_kind:text prompt_hash:text "
+        "together:int repeat:int value:text void:bool quotations:text reason:text comment:text failure:text "
+        "calls:texts review_id:text seconds:real served_by:text judged_at:real"
+    ),
     "model_ratings": schema_of(
         "item:text form:text question:text model:text prompt_hash:text value:text quotations:text reason:text "
         "failure:text call_ids:texts rated_at:real"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from core.errors import UsageError
+from core.judging.form import read_form
 from core.measures.rubrics.rubric import read_rubric
 from core.prompts import read_prompt
-from core.store.review_kinds import read_form
 from core.yaml_text import MOST_BYTES, read_yaml
 
 REFUSED = {

@@ -16,6 +16,7 @@ import pytest
 import streamlit as st
 
 from core.cli.app import main
+from core.judging.form import FormQuestion, form_named
 from core.reviews.answering import record
 from core.reviews.baseline import baseline_cases
 from core.reviews.reviewing import plan_review, unblind
@@ -23,7 +24,6 @@ from core.reviews.state import ReviewState, state_of
 from core.store.database import Store
 from core.store.queries.annotations import Annotation, add_annotations
 from core.store.queries.runs import runs
-from core.store.review_kinds import FormQuestion, form_named
 from core.store.review_records import Review, planned
 from core.store.sample import SAMPLE, add_sample
 from core.store.tables import SCHEMAS
@@ -123,9 +123,9 @@ def add_reviews(store: Store, number: int = 4) -> None:
         stored = runs(cursor)
     for name, (kind, fields) in REVIEWS.items():
         form = form_named(kind)
-        judged = form.subject in ("conversation", "answer", "pair")
+        judged = form.about in ("conversation", "answer", "pair")
         protocol = form.framework or "craftmd"
-        several = form.subject == "pair"  # the second doctor is not in the sample study
+        several = form.about == "pair"  # the second doctor is not in the sample study
         chosen = tuple(
             run.run_id
             for run in stored

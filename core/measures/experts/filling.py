@@ -15,11 +15,11 @@ from typing import get_args
 from core.case import Case
 from core.datasets.select import cases_of
 from core.errors import UsageError
+from core.judging.form import FormQuestion, forms
 from core.measures.experts.judged import judged_items
 from core.reviews.state import ReviewState, state_of
 from core.store.database import Store
 from core.store.queries.case_labels import ALLOWED, NO, YES, CaseLabel, LabelField, add_labels, label_of, lines_of
-from core.store.review_kinds import FormQuestion, forms
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def can_fill(state: ReviewState) -> bool:
 
 def _filling_questions(state: ReviewState) -> Iterator[tuple[FormQuestion, LabelField]]:
     """Yield the questions of the form that fill a field; a review that stored none asks the program's form."""
-    if state.form.subject != "case":
+    if state.form.about != "case":
         return
     now = forms().get(state.form.name)
     for question in state.form.questions:

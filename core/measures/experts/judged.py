@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import duckdb
 
 from core.errors import UsageError
+from core.judging.form import CANNOT_JUDGE, Form
 from core.reviews.state import ReviewState, state_of, states
 from core.store.database import Store
 from core.store.queries.trials import trial_origins
-from core.store.review_kinds import CANNOT_JUDGE, ReviewForm
 from core.store.review_records import parse_item
 
 
@@ -34,7 +34,7 @@ class JudgedItem:
         """The answers of the item's annotators, without those who could not judge."""
         return tuple(value for value in self.answers.values() if value != CANNOT_JUDGE)
 
-    def decided(self, form: ReviewForm) -> tuple[str | None, str]:
+    def decided(self, form: Form) -> tuple[str | None, str]:
         """Return the answer and an empty reason, or ``None`` and the reason why there is none."""
         if not self.answers:
             return None, "unanswered"

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from core.errors import UsageError
+from core.judging.form import CANNOT_JUDGE, FormQuestion
 from core.measures.base import Columns, MetricRequest, Row
 from core.measures.calibration import Trust, status_of
 from core.measures.experts.judged import JudgedItem, cases_and_models, judged_items
@@ -24,7 +25,6 @@ from core.stats.agreement import Coefficient, agreement_by_case, many_judges_by_
 from core.stats.intervals import NOTHING
 from core.store.database import Store
 from core.store.queries.model_ratings import ModelRating, model_ratings
-from core.store.review_kinds import CANNOT_JUDGE, FormQuestion
 
 _COLUMNS = Columns("value", "low", "high", "n", "excluded")
 _OF_CHOICES = {"percent_agreement": "percent agreement", "cohen_kappa": "Cohen's kappa", "gwet_ac": "Gwet's AC1"}
@@ -68,7 +68,7 @@ def _pairs(
         rating = rated.get(item.item)
         if rating is None:
             continue
-        if question.form == "scale":
+        if question.kind == "scale":
             people, reason = item.judged, "not judged by people"
         else:
             decision, reason = item.decided(state.form)
@@ -88,7 +88,7 @@ def _pairs(
 
 
 def _rows(label: Mapping[str, str], question: FormQuestion, pairs: _Pairs, trust: Trust) -> Iterator[Row]:
-    names = _OF_SCALES if question.form == "scale" else _OF_CHOICES
+    names = _OF_SCALES if question.kind == "scale" else _OF_CHOICES
     coefficients = _coefficients(question, pairs) if pairs.items else {}
     for name, words in names.items():
         coefficient = coefficients.get(name)
@@ -112,7 +112,7 @@ def _coefficients(question: FormQuestion, pairs: _Pairs) -> dict[str, Coefficien
     table = np.zeros((len(cases), kinds, kinds))
     for (case, person, model), weight in pairs.weights.items():
         table[cases.index(case), question.values.index(person), question.values.index(model)] = weight
-    if question.form != "scale":
+    if question.kind != "scale":
         return agreement_by_case([table])[0]
     unit = np.eye(kinds)
     patterns = [unit[person] + unit[model] for person, model in product(range(kinds), repeat=2)]

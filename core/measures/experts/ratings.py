@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
+from core.judging.form import FormQuestion
 from core.measures.base import Columns, Listed, MetricRequest, Row, Section, metric
 from core.measures.calibration import ENOUGH_AGREEMENT, ENOUGH_LABELS, Trust
 from core.measures.experts.completeness import completeness_rows
@@ -25,7 +26,6 @@ from core.stats.agreement import many_judges_by_case
 from core.stats.choices import Choice, abilities
 from core.stats.scores import score_interval
 from core.stats.smoothed import ratio_interval
-from core.store.review_kinds import FormQuestion
 
 VALUE = Columns("value", "low", "high", "n", "excluded")
 _FIRST, _SECOND, _EQUAL = "first", "second", "equal"
@@ -68,8 +68,8 @@ def report(
             return rated_items(request.store, state, question, rater)
         return judged_items(request.store, state, question.id)
 
-    scales = [question for question in state.form.questions if question.form == "scale"]
-    choices = [question for question in state.form.questions if question.values and question.form == "choice"]
+    scales = [question for question in state.form.questions if question.kind == "scale"]
+    choices = [question for question in state.form.questions if question.values and question.kind == "choice"]
     if part == "shares":
         for question in choices:
             yield from _shares(items_about(question), state, question)
@@ -161,7 +161,7 @@ def agreement_rows(question: FormQuestion, items: Sequence[JudgedItem], values: 
     table = np.zeros((len(cases), len(patterns)))
     for (case, pattern), number in counts.items():
         table[cases.index(case), patterns.index(pattern)] = number
-    ordered = question.form == "scale"
+    ordered = question.kind == "scale"
     for name, coefficient in many_judges_by_case(patterns, table, ordered).items():
         words = "Gwet's AC2" if ordered and name == "gwet_ac" else _COEFFICIENTS[name]
         label = {"question": question.title, "measure": words}
@@ -182,7 +182,7 @@ def choices_of(items: Iterable[JudgedItem]) -> list[Choice]:
 
 
 def _preferences(request: MetricRequest, state: ReviewState, choices: Sequence[FormQuestion]) -> Iterator[Row]:
-    if state.form.subject != "pair":
+    if state.form.about != "pair":
         return
     for question in choices:
         if not {_FIRST, _SECOND} <= set(question.values):
@@ -236,7 +236,7 @@ def _times(state: ReviewState, hourly_rate: float | None) -> Iterator[Mapping[st
 
 def _words(state: ReviewState) -> Iterator[Mapping[str, Any]]:
     for question in state.form.questions:
-        if question.form in ("text", "span"):
+        if question.kind in ("text", "span"):
             for (item, annotator, asked), annotation in state.newest.items():
                 if asked == question.id and annotation.value:
                     comment = " | ".join(span.comment for span in annotation.spans if span.comment)
@@ -327,14 +327,14 @@ def sections_for(state: ReviewState) -> list[Section]:
 
     Reviews of the release's kinds have shares and agreement of their own (``core.measures.experts.report``).
     """
-    form, kinds = state.form, {question.form for question in state.form.questions}
+    form, kinds = state.form, {question.kind for question in state.form.questions}
     answered = {question for (_, _, question), answer in state.newest.items() if answer.value}
     possible = {
         "shares": "choice" in kinds and not has_decisions(state),
         "means": "scale" in kinds,
         "agreement": not has_decisions(state) and any(len(item.annotators) > 1 for item in state.items),
-        "models": form.subject not in ("vignette", "criterion") and bool(kinds & {"choice", "scale"}),
-        "preferences": form.subject == "pair",
+        "models": form.about not in ("vignette", "criterion") and bool(kinds & {"choice", "scale"}),
+        "preferences": form.about == "pair",
         "time": any(answer.seconds is not None for answer in state.newest.values()),
         "words": any(question.id in answered for question in form.questions if not question.values),
     }

@@ -56,7 +56,7 @@ def expert_verdicts(store: Store, rubric: str) -> ExpertVerdicts:
     restricted = {}
     for state in states(store):  # the newest first
         plan = state.review.plan
-        if state.form.subject != "criterion" or state.blinded or not hashes & plan.statements.keys():
+        if state.form.about != "criterion" or state.blinded or not hashes & plan.statements.keys():
             continue
         for item in judged_items(store, state, VERDICT):
             about = parse_item(item.item)

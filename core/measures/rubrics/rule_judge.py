@@ -17,10 +17,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from core.asking.scene import Dialogue
+from core.judging.judgement import Quotation
 from core.knowledge.base import knowledge, words_of_name
 from core.measures.rubrics.judging import CriterionJudgement
 from core.measures.rubrics.rubric import Criterion
-from core.store.queries.rubric_judgements import RubricQuotation, RubricVerdict
+from core.store.queries.rubric_judgements import RubricVerdict
 from core.text.findings import recogniser
 
 RULE_JUDGE = "reference/words"
@@ -96,23 +97,23 @@ def rule_judgement(criterion: Criterion, dialogue: Dialogue) -> CriterionJudgeme
     return CriterionJudgement(criterion, (quotation,) if quotation else (), reason, verdict)
 
 
-def _question(findings: frozenset[str], dialogue: Dialogue) -> RubricQuotation | None:
+def _question(findings: frozenset[str], dialogue: Dialogue) -> Quotation | None:
     """Return the doctor's first question about one of the findings."""
     return next((quotation for quotation, mentioned in _questions(dialogue) if findings & mentioned), None)
 
 
 @functools.lru_cache(maxsize=16)
-def _questions(dialogue: Dialogue) -> tuple[tuple[RubricQuotation, frozenset[str]], ...]:
+def _questions(dialogue: Dialogue) -> tuple[tuple[Quotation, frozenset[str]], ...]:
     """Return the doctor's questions, each with the findings that it mentions."""
     return tuple(
-        (RubricQuotation(number, match[0].strip(), "verified"), frozenset(recogniser().read(match[0])))
+        (Quotation(number, match[0].strip(), "verified"), frozenset(recogniser().read(match[0])))
         for number, turn in enumerate(dialogue)
         if turn.role == "doctor" and not turn.scripted
         for match in _SENTENCE.finditer(turn.text)
     )
 
 
-def _named(names: Sequence[str], dialogue: Dialogue) -> RubricQuotation | None:
+def _named(names: Sequence[str], dialogue: Dialogue) -> Quotation | None:
     """Return the doctor's last message if it names the disease, and no alternative, as the final diagnosis."""
     numbers = [number for number, turn in enumerate(dialogue) if turn.role == "doctor"]
     match = _FINAL.search(dialogue[numbers[-1]].text) if numbers else None
@@ -120,5 +121,5 @@ def _named(names: Sequence[str], dialogue: Dialogue) -> RubricQuotation | None:
         return None
     words = f" {' '.join(words_of_name(match[1]))} "
     if any(f" {' '.join(words_of_name(name))} " in words for name in names):
-        return RubricQuotation(numbers[-1], match[1].strip(" *"), "verified")
+        return Quotation(numbers[-1], match[1].strip(" *"), "verified")
     return None

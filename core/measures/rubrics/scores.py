@@ -14,9 +14,10 @@ from typing import Any, Literal, NamedTuple, get_args
 import pandas as pd
 
 from core.errors import UsageError
+from core.judging.judgement import Quotation
 from core.measures.rubrics.rubric import Criterion, Rubric
 from core.measures.rubrics.rule_judge import RULE_JUDGE, is_checkable
-from core.store.queries.rubric_judgements import CANNOT_BE_JUDGED, RubricJudge, RubricQuotation, quotations_from_json
+from core.store.queries.rubric_judgements import CANNOT_BE_JUDGED, RubricJudge, quotations_from_json
 
 Status = Literal["met", "not met", "not applicable", "unjudged"]
 Rule = Literal["points", "healthbench", "professional", "livemedbench"]
@@ -41,7 +42,7 @@ class Outcome(NamedTuple):
     criterion: Criterion
     status: Status
     why: str = ""
-    quotations: tuple[RubricQuotation, ...] = ()
+    quotations: tuple[Quotation, ...] = ()
     reason: str = ""
 
     @property
@@ -265,7 +266,7 @@ def _outcome(criterion: Criterion, row: Any) -> Outcome:
     return Outcome(criterion, status, "", *evidence)
 
 
-def why_voided(quotations: Iterable[RubricQuotation]) -> str:
+def why_voided(quotations: Iterable[Quotation]) -> str:
     return VOIDED if any(quotation.state == "unverified" for quotation in quotations) else OTHER_SPEAKER
 
 

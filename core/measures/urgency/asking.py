@@ -15,10 +15,10 @@ from core.asking.ask import Request, read_json
 from core.asking.parts import dialogue_parts, prompt_part
 from core.asking.scene import Dialogue
 from core.events import RoleName
-from core.measures.rubrics.judging import check_quotation
+from core.judging.judgement import Quotation
+from core.judging.quotations import check_quotation
 from core.measures.urgency.levels import LEVELS
 from core.prompts import PromptPack, load_pack
-from core.store.queries.rubric_judgements import RubricQuotation
 
 SYSTEM, QUESTION = "doctor", "ask"
 
@@ -27,7 +27,7 @@ class UrgencyReply(NamedTuple):
     """A level (1 to 5) with the quotation as it was checked, and the reason."""
 
     level: int
-    quotation: RubricQuotation
+    quotation: Quotation
     reason: str
 
 

@@ -17,11 +17,11 @@ import pandas as pd
 
 from core.frameworks.casting import is_model
 from core.frameworks.starts import URGENCY
+from core.judging.judgement import Quotation
 from core.measures.base import CASES_OF_RUNS, Columns, Listed, MetricRequest, Row, Section, metric
 from core.measures.urgency.levels import LEVELS, is_severe, levels_of_files, triage_of
 from core.stats.smoothed import mean_interval
 from core.store.database import Store
-from core.store.queries.rubric_judgements import RubricQuotation
 from core.store.queries.urgency_answers import (
     UrgencyAnswer,
     UrgencyConversation,
@@ -57,7 +57,7 @@ class TriagedConversation:
     source: str
     given: int | None
     outcome: str
-    quotation: RubricQuotation | None = None
+    quotation: Quotation | None = None
     reason: str = ""
     other_version: bool = False
 

@@ -49,24 +49,24 @@ def candidates(cursor: duckdb.DuckDBPyConnection, plan: ReviewPlan) -> list[Cand
     }
     if form.framework:
         filters["frameworks"] = (form.framework,)
-    elif form.subject != "criterion":
+    elif form.about != "criterion":
         filters["arm"] = f"{plan.format}:frq"
     if not plan.runs:
         filters |= {"sources": CAMPAIGNS, "personas": ("",), "pictures": False}
         filters.setdefault("frameworks", (framework().name,))
     chosen = Selection(statuses=("finished",), development=True, **filters)
-    differ = _DIFFER[form.subject] if plan.sampling == "disagreement" else "false"
-    reviewed = _REVIEWED["answer" if form.subject == "answer" else "conversation"]
+    differ = _DIFFER[form.about] if plan.sampling == "disagreement" else "false"
+    reviewed = _REVIEWED["answer" if form.about == "answer" else "conversation"]
     sql = f"""
         SELECT trials.trial_id, runs.doctor, trials.case_key, cases.dataset, cases.specialty, {differ}, trials.trial
         {TRIALS} WHERE {chosen.where()} AND trials.trial_id IN ({reviewed})
             AND {"true" if plan.runs else _NOT_OF_A_STUDY}"""
     rows = cursor.execute(sql, chosen.parameters(sql)).fetchall()
-    if form.subject == "pair":
+    if form.about == "pair":
         return _pairs(rows, plan.seed)
-    if form.subject == "criterion":
+    if form.about == "criterion":
         return _criteria(cursor, plan, rows)
-    kind: ItemKind = "answer" if form.subject == "answer" else "talk"
+    kind: ItemKind = "answer" if form.about == "answer" else "talk"
     return [
         Candidate(
             str(AnnotatedItem(kind, trial_id, plan.format)), model, case, dataset or "", specialty or "", bool(differs)

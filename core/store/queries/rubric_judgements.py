@@ -14,13 +14,11 @@ import duckdb
 import orjson
 import pandas as pd
 
+from core.judging.judgement import Quotation
 from core.store.selection import Selection, select
 
 RubricVerdict = Literal["met", "not met", "not applicable", "cannot be judged"]
 CANNOT_BE_JUDGED: RubricVerdict = "cannot be judged"
-QuotationState = Literal["verified", "repaired", "unverified"]
-"""``verified``: letter for letter in the named message; ``repaired``: in another message, or with other spaces, case,
-quotation marks or omissions; ``unverified``: in no message."""
 
 
 class RubricJudge(NamedTuple):
@@ -29,18 +27,6 @@ class RubricJudge(NamedTuple):
     model: str
     prompt_hash: str
     batch: int
-
-
-class RubricQuotation(NamedTuple):
-    """Quoted words. ``message`` is counted from 0 and ``words`` are spelled as there, if the words were found.
-
-    ``given`` is what the judge wrote, with its message number, if that differs.
-    """
-
-    message: int
-    words: str
-    state: QuotationState
-    given: str = ""
 
 
 class RubricConversation(NamedTuple):
@@ -102,7 +88,7 @@ def rubric_verdicts(cursor: duckdb.DuckDBPyConnection, selection: Selection | No
 def rubric_judgement_row(
     judge: RubricJudge,
     verdict: RubricVerdict | None,
-    quotations: Sequence[RubricQuotation],
+    quotations: Sequence[Quotation],
     voided: bool,
     fields: Mapping[str, Any],
 ) -> dict[str, Any]:
@@ -115,7 +101,7 @@ def rubric_judgement_row(
         voided: Whether they are no evidence, so that the verdict does not count.
         fields: The other columns.
     """
-    stored = [{k: v for k, v in quotation._asdict().items() if v != ""} for quotation in quotations]
+    stored = [{k: v for k, v in quotation._asdict().items() if v not in ("", None)} for quotation in quotations]
     return {
         **judge._asdict(),
         "verdict": verdict,
@@ -125,8 +111,8 @@ def rubric_judgement_row(
     }
 
 
-def quotations_from_json(text: str) -> tuple[RubricQuotation, ...]:
-    return tuple(RubricQuotation(**fields) for fields in orjson.loads(text))
+def quotations_from_json(text: str) -> tuple[Quotation, ...]:
+    return tuple(Quotation(**fields) for fields in orjson.loads(text))
 
 
 # A conversation that a failure or a refusal ended is judged by no rubric: what is missing in it is not the doctor's.

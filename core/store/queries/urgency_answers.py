@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import duckdb
 import orjson
 
-from core.store.queries.rubric_judgements import RubricQuotation
+from core.judging.judgement import Quotation
 from core.store.selection import Selection, select
 from core.store.tables import records
 
@@ -57,7 +57,7 @@ class UrgencyAnswer(NamedTuple):
     prompt_hash: str
     outcome: UrgencyOutcome
     level: int | None
-    quotation: RubricQuotation | None
+    quotation: Quotation | None
     reason: str
     served_by: str | None
 
@@ -87,10 +87,10 @@ def urgency_answers(cursor: duckdb.DuckDBPyConnection, selection: Selection | No
 
 
 def urgency_row(
-    trial_id: str, model: str, prompt_hash: str, quotation: RubricQuotation | None, **columns: Any
+    trial_id: str, model: str, prompt_hash: str, quotation: Quotation | None, **columns: Any
 ) -> dict[str, Any]:
     """Return a row of the table; ``columns`` are the others."""
-    stored = quotation and {k: v for k, v in quotation._asdict().items() if v != ""}
+    stored = quotation and {k: v for k, v in quotation._asdict().items() if v not in ("", None)}
     return {
         "trial_id": trial_id,
         "model": model,
@@ -100,8 +100,8 @@ def urgency_row(
     }
 
 
-def _quotation(text: str | None) -> RubricQuotation | None:
-    return RubricQuotation(**orjson.loads(text)) if text else None
+def _quotation(text: str | None) -> Quotation | None:
+    return Quotation(**orjson.loads(text)) if text else None
 
 
 # A conversation that a failure or a refusal ended shows nothing of what the doctor would have said of it.

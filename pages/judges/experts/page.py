@@ -9,12 +9,12 @@ from core.datasets.case_fields import groups_in
 from core.datasets.select import cases_of, datasets
 from core.errors import AnamnesisError
 from core.events import FORMATS, QuestionType
+from core.judging.form import Form, forms
 from core.measures.rubrics.labels import statements_for
 from core.measures.rubrics.stored import rubric_entries
 from core.reviews.reviewing import plan_review
 from core.store.database import Store
 from core.store.queries.trials import offer
-from core.store.review_kinds import ReviewForm, forms
 from core.store.review_records import THIRD, ReviewOrder, ReviewSampling, planned
 from pages.judges.experts.data import ANNOTATOR, REVIEW, SAMPLING, SAMPLING_HELP, fields_of_stored_cases
 from pages.judges.experts.results import draw_judge_status, draw_release, draw_results
@@ -50,10 +50,10 @@ def draw_plan() -> None:
     form = available[kind]
     if len(form.questions) > 1:
         st.caption(" · ".join(plain(question.title) for question in form.questions))
-    if form.subject == "vignette":
+    if form.about == "vignette":
         drawn: dict[str, Any] | None = _ask_vignettes()
     else:
-        drawn = _ask_cases() if form.subject in ("case", "profile") else _ask_items(form)
+        drawn = _ask_cases() if form.about in ("case", "profile") else _ask_items(form)
     if drawn is None:
         return
     left, middle, right = st.columns(3)
@@ -96,7 +96,7 @@ def draw_plan() -> None:
         link("experts", f"Open as {plain(person)}", "rate_review", **{REVIEW: review.review_id, ANNOTATOR: person})
 
 
-def _ask_items(form: ReviewForm) -> dict[str, Any] | None:
+def _ask_items(form: Form) -> dict[str, Any] | None:
     available = ask(offer)
     if not available.conversations:
         st.info(
@@ -130,9 +130,9 @@ def _ask_items(form: ReviewForm) -> dict[str, Any] | None:
         "where": _ask_fields(fields_of_stored_cases()),
         "sampling": _ask_sampling(_samplings(form)),
     }
-    if form.subject == "criterion":
+    if form.about == "criterion":
         settings |= _ask_rubric()
-    if form.subject == "answer":
+    if form.about == "answer":
         settings["format"] = st.segmented_control(
             "Free responses from",
             list(FORMATS),
@@ -144,11 +144,11 @@ def _ask_items(form: ReviewForm) -> dict[str, Any] | None:
     return settings
 
 
-def _samplings(form: ReviewForm) -> list[ReviewSampling]:
+def _samplings(form: Form) -> list[ReviewSampling]:
     """Return the ways to draw items; criteria are judged with their conversation, so whole ones are read once."""
-    if form.subject == "criterion":
+    if form.about == "criterion":
         return ["conversation", "random"]
-    return [*_OF_CASES, "disagreement"] if form.subject in ("conversation", "answer") else _OF_CASES
+    return [*_OF_CASES, "disagreement"] if form.about in ("conversation", "answer") else _OF_CASES
 
 
 def _ask_rubric() -> dict[str, Any]:

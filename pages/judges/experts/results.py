@@ -177,7 +177,7 @@ def draw_results() -> None:
             st.caption(f":material/visibility: Unblinded by {plain(unblinding.by)} when all items were answered.")
         if has_decisions(state):
             draw_figures(source, {"review": source})
-        elif state.form.subject == "conversation" and shared:
+        elif state.form.about == "conversation" and shared:
             draw_section(BY_MODEL, _ALL, options={"review": source}, name="experts-by-model")
         if plan.kind == "conversations":
             draw_section(COMPLETENESS, _ALL, options={"review": source}, name="experts-completeness")

@@ -13,13 +13,13 @@ from core.errors import AnamnesisError
 from core.events import Event, QuestionType, Utterance
 from core.frameworks.answering import question_of
 from core.frameworks.base import Framework, framework_of
+from core.judging.form import CANNOT_JUDGE, FormQuestion
 from core.reviews.answering import comment, highlight, record, span_of
 from core.reviews.baseline import baseline_cases
 from core.reviews.items import BlindedItem
 from core.reviews.state import COMMENT, HIGHLIGHT, ReviewState
 from core.store.database import Store
 from core.store.queries.annotations import Span
-from core.store.review_kinds import CANNOT_JUDGE, FormQuestion
 from core.store.review_records import ReviewItem, parse_item
 from pages.judges.experts.data import ITEM, blinded_item, review_at
 from pages.judges.experts.reviews import leave
@@ -93,7 +93,7 @@ def _badge(question: FormQuestion, answer: str | None) -> str:
     if answer is None:
         return ":gray-badge[optional]" if question.optional else ":gray-badge[open]"
     label = next((option.label for option in question.options if option.value == answer), answer)
-    if question.form == "scale":
+    if question.kind == "scale":
         label = f"{answer} of {question.values[-1]}" if answer in question.values else answer
     short = label if len(label) <= _SHORT_ANSWER_CHARS else f"{label[:_SHORT_ANSWER_CHARS]}…"
     return f":{'orange' if answer == 'no' else 'green'}-badge[{plain(short)}]"
@@ -103,7 +103,7 @@ def _draw_answer(
     state: ReviewState, item: ReviewItem, annotator: str, question: FormQuestion, key: str, blinded: BlindedItem
 ) -> None:
     place = (state.review.review_id, item.number, annotator)
-    if state.form.subject == "vignette" and blinded.case is not None:
+    if state.form.about == "vignette" and blinded.case is not None:
         _draw_own_question(place, blinded.case, question, key)
         return
     dialogue = blinded.dialogue
@@ -111,12 +111,12 @@ def _draw_answer(
     if question.guidance:
         st.caption(plain(question.guidance))
     answer = state.value(item.item, annotator, question.id)
-    if question.form == "span":
+    if question.kind == "span":
         annotation = state.newest.get((item.item, annotator, question.id))
         messages = {event.turn: event for event in dialogue if isinstance(event, Utterance)}
         spans = annotation.spans if annotation else ()
         _draw_spans(place, messages, spans, f"{key}_{question.id}", framework_of(dialogue), question.id)
-    elif question.form == "text":
+    elif question.kind == "text":
         words_key = f"{key}_{question.id}_words"
         st.text_area(
             question.title,
@@ -167,7 +167,7 @@ def _draw_options(place: tuple[str, int, str], question: FormQuestion, answer: s
     with st.container(horizontal=yes_no):
         for label, value, shortcut in options:
             draw_button(
-                plain(f"{value} · {label}" if question.form == "scale" and value != CANNOT_JUDGE else label),
+                plain(f"{value} · {label}" if question.kind == "scale" and value != CANNOT_JUDGE else label),
                 "This is the stored answer." if answer == value else "",
                 key=f"{key}_{value}",
                 shortcut=shortcut,
@@ -320,8 +320,8 @@ def _draw_steps(state: ReviewState, order: list[ReviewItem], item: ReviewItem | 
 
 
 def _draw_item(state: ReviewState, item: ReviewItem, annotator: str) -> None:
-    subject = state.form.subject
-    if subject == "vignette":
+    about = state.form.about
+    if about == "vignette":
         case = baseline_cases(Store(), state.review, annotator).get(item.item)
         blinded = BlindedItem(case) if case else None
     else:
@@ -331,17 +331,17 @@ def _draw_item(state: ReviewState, item: ReviewItem, annotator: str) -> None:
         return
     dialogue_column, questions_column = st.columns([6, 5], gap="medium")
     with dialogue_column:
-        if subject == "answer":
+        if about == "answer":
             with st.container(border=True, gap="small"):
                 st.markdown(f"**Answer given**  \n{plain((blinded.response or 'none').replace('**', ''))}")
                 if blinded.case is not None:
                     st.markdown(f"**Right answer**  \n{plain(blinded.case.answer)}")
-        if subject == "criterion":
+        if about == "criterion":
             with st.container(border=True):
                 st.markdown(f"**{plain(state.review.plan.statements[parse_item(item.item).criterion])}**")
         if state.form.instruction:
             st.caption(plain(state.form.instruction))
-        if subject == "pair":
+        if about == "pair":
             for side, dialogue in zip(st.columns(2), (blinded.dialogue, blinded.second), strict=True):
                 with side:
                     title = "First" if dialogue is blinded.dialogue else "Second"
@@ -350,19 +350,19 @@ def _draw_item(state: ReviewState, item: ReviewItem, annotator: str) -> None:
                         draw_chat(dialogue, None, "", fw=framework_of(dialogue))
         elif blinded.profile is not None:
             _draw_profile(blinded.profile)
-        elif subject == "vignette" and blinded.case is not None:
+        elif about == "vignette" and blinded.case is not None:
             with st.container(border=True):
                 st.markdown(plain(blinded.case.vignette))
                 draw_pictures(blinded.case, "experts")
-        elif subject not in ("case", "profile"):
+        elif about not in ("case", "profile"):
             _draw_dialogue(state, item, annotator, blinded)
-        if subject in ("case", "profile") and blinded.case is not None:
+        if about in ("case", "profile") and blinded.case is not None:
             draw_case(blinded.case, open_=True)
     with questions_column:
         draw_questions(state, item, annotator, blinded)
         draw_notes(state, item, annotator, blinded.dialogue)
         # the judge of a criterion sees the messages alone, and who answers a vignette must not see the right answer
-        if blinded.case is not None and subject not in ("case", "profile", "criterion", "vignette"):
+        if blinded.case is not None and about not in ("case", "profile", "criterion", "vignette"):
             draw_case(blinded.case, open_=True)
 
 
@@ -391,7 +391,7 @@ def _draw_dialogue(state: ReviewState, item: ReviewItem, annotator: str, blinded
         if (name, person) == (item.item, annotator) and annotation.spans
     ]
     words = {span.turn: span.text for annotation in marked for span in annotation.spans}
-    height = 420 if state.form.subject == "answer" else 660
+    height = 420 if state.form.about == "answer" else 660
     with st.container(height=height, border=True, gap="xxsmall", autoscroll=False, key=f"experts_chat_{item.number}"):
         for events, highlighted in _by_message(blinded.dialogue, words):
             draw_chat(events, None, highlighted, fw=framework_of(blinded.dialogue))

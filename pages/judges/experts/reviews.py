@@ -68,7 +68,7 @@ def draw_progress(states: list[ReviewState], key: str, without: Sequence[str] = 
 
 
 def _names(state: ReviewState) -> str:
-    if state.form.subject in ("vignette", "case", "profile"):
+    if state.form.about in ("vignette", "case", "profile"):
         return "no model"
     return "shown" if state.review.unblinded else "hidden"
 

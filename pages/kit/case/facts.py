@@ -371,5 +371,5 @@ def draw_form(key: str, **scope: Any) -> None:
         FactsJudging,
         lambda model, address: FactsJudging(model, base_url=address, **scope),
         f"{key}_facts",
-        FactsJudging("", **scope).apart,
+        FactsJudging("", **scope).instance,
     )

@@ -9,13 +9,13 @@ import streamlit as st
 from core.case import Case
 from core.events import Event, Utterance
 from core.jobs.rubrics import RubricJudging
+from core.judging.judgement import Quotation
 from core.measures.rubrics.report import RubricReading, read_rubric_outcomes
 from core.measures.rubrics.rubric import Criterion
 from core.measures.rubrics.rule_judge import RULE_JUDGE
 from core.measures.rubrics.scores import LEAST_JUDGED, Outcome, conversation_score, judges_in
 from core.measures.rubrics.stored import rubric_entries
 from core.store.database import Store
-from core.store.queries.rubric_judgements import RubricQuotation
 from core.store.selection import Selection
 from pages.kit.cached import cached_query, read
 from pages.kit.case.facts import trial_of
@@ -134,7 +134,7 @@ def criteria_frame(outcomes: Sequence[Outcome]) -> pd.DataFrame:
     )
 
 
-def _verified(outcome: Outcome) -> list[RubricQuotation]:
+def _verified(outcome: Outcome) -> list[Quotation]:
     return [quotation for quotation in outcome.quotations if quotation.state != "unverified"]
 
 

@@ -16,6 +16,7 @@ from core.jobs.ask_job import AskOutcome, run_job
 from core.jobs.engine import Options
 from core.jobs.raters import VOID, answers_in
 from core.jobs.rating import FormRating
+from core.judging.form import FormQuestion
 from core.measures.base import MetricRequest, Row
 from core.measures.experts.ratings import report
 from core.models import keys
@@ -26,7 +27,6 @@ from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.model_ratings import model_ratings
-from core.store.review_kinds import FormQuestion
 from core.store.review_records import Review, planned
 from tests.core.measures.experts.reviews import store_conversations
 from tests.support.fake_provider import FakeProvider, running

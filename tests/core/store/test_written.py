@@ -247,7 +247,7 @@ import sys
 from pathlib import Path
 from core.store.database import Store
 from core.store.queries.annotations import Annotation, add_annotations
-from core.store.review_kinds import form_named
+from core.judging.form import form_named
 store, who = Store(Path(sys.argv[1])), sys.argv[2]
 for number in range(1, 41):
     item, value = f"release:m:craftmd/case_{number}", "yes" if number % 2 else "no"

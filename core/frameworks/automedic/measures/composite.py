@@ -28,6 +28,7 @@ from core.frameworks.automedic.measures.profile import (
     read_care,
 )
 from core.frameworks.automedic.queries import RULES
+from core.judging.form import CANNOT_JUDGE
 from core.measures.base import Columns, Row
 from core.measures.experts.judged import judged_items, read_review
 from core.reviews.state import states
@@ -36,7 +37,6 @@ from core.stats.choices import LogOdds, weights
 from core.stats.intervals import NOTHING, Interval
 from core.stats.smoothed import pseudo_shape, tail_share
 from core.store.database import Store
-from core.store.review_kinds import CANNOT_JUDGE
 from core.store.review_records import parse_item
 from core.store.selection import Selection
 
@@ -79,7 +79,7 @@ def preference_reviews(store: Store) -> list[str]:
     return [
         state.review.name
         for state in states(store)
-        if state.review.unblinded and state.form.subject == "pair" and _question_of(state.form.questions)
+        if state.review.unblinded and state.form.about == "pair" and _question_of(state.form.questions)
     ]
 
 
@@ -98,7 +98,7 @@ def fit_weights(store: Store, review: str | None = None) -> FittedWeights:
         if review is None:
             raise UsageError("No review of pairs of consultations is unblinded: plan one on Judges, under Experts.")
     state = read_review(store, review)
-    question = _question_of(state.form.questions) if state.form.subject == "pair" else ""
+    question = _question_of(state.form.questions) if state.form.about == "pair" else ""
     if not question:
         raise UsageError(f"In the review {state.review.name} nobody chooses between two consultations.")
     judged = judged_items(store, state, question)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import UsageError
+from core.judging.form import CANNOT_JUDGE, FormQuestion, form_named, forms, read_form
 from core.measures.base import MetricRequest, Row
 from core.measures.experts.judged import JudgedItem
 from core.measures.experts.ratings import report, sections_for
@@ -17,7 +18,6 @@ from core.reviews.reviewing import plan_review, unblind
 from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.review_kinds import CANNOT_JUDGE, FormQuestion, form_named, forms, read_form
 from core.store.review_records import Review, parse_item, planned
 from tests.core.measures.experts.reviews import MODELS, store_conversations
 from tests.support.answering import record_all
@@ -57,7 +57,7 @@ def test_the_form_of_the_documentation_is_read_from_the_folder_of_the_database(
     block = page.partition("```yaml\n")[2].partition("```")[0]
     (folder / "safety.yaml").write_text(block)
     form = form_named("safety")
-    assert [(question.id, question.form) for question in form.questions] == [
+    assert [(question.id, question.kind) for question in form.questions] == [
         ("red_flags", "choice"),
         ("urgency", "scale"),
         ("worst_words", "span"),
@@ -66,7 +66,7 @@ def test_the_form_of_the_documentation_is_read_from_the_folder_of_the_database(
 
 
 def test_an_answer_outside_the_options_is_refused() -> None:
-    fields = {"id": "q", "title": "Q", "wording": "Which?", "options": {"1": "One", "2": "Two"}}
+    fields = {"id": "q", "title": "Q", "wording": "Which?", "options": {"1": "One", "2": "Two"}, "cannot_judge": False}
     question = FormQuestion.model_validate(fields)
     with pytest.raises(UsageError, match="'3' is not an answer: enter 1, 2"):
         question.check("3")
@@ -79,8 +79,8 @@ def test_an_answer_outside_the_options_is_refused() -> None:
     [
         ("title: T\nsubject: case\n", "a form needs a question"),
         ("title: T\nsubject: case\nquestions:\n  - {id: q, title: Q, wording: W, options: {a: A}}\n", "two different"),
-        ("title: T\nsubject: star\nquestions: []\n", "subject"),
-        ("- a list\n", "it needs title, subject and questions"),
+        ("title: T\nabout: star\nquestions: []\n", "about"),
+        ("- a list\n", "it needs title, about and questions"),
         ("title: [\n", "cannot be read as YAML"),
     ],
 )

@@ -20,9 +20,11 @@ from core.jobs.progress import Stop
 from core.jobs.raters import rating_pack, rating_request
 from core.jobs.rubrics import RubricJudging, default_judge
 from core.journal import DeletedLine
+from core.judging.form import Form, FormQuestion
+from core.judging.quotations import check_quotation
 from core.measures.base import MetricRequest, Row
 from core.measures.rubrics.judges import report_judges
-from core.measures.rubrics.judging import check_quotation, judgements_in
+from core.measures.rubrics.judging import judgements_in
 from core.measures.rubrics.report import read_rubric_outcomes
 from core.measures.rubrics.rubric import Criterion, rubric_of
 from core.measures.rubrics.scores import OTHER_SPEAKER, VOIDED
@@ -35,7 +37,6 @@ from core.reviews.items import BlindedItem
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.rubric_judgements import quotations_from_json, rubric_verdicts
-from core.store.review_kinds import FormQuestion, ReviewForm
 from core.store.selection import Selection
 from core.text.facts import AtomicFact
 from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
@@ -408,7 +409,7 @@ def test_a_scripted_first_message_is_no_evidence_for_other_judges() -> None:
     events: list[Event] = [Utterance(turn=n, role=turn.role, text=turn.text) for n, turn in enumerate(greeting)]
     values = {"id": "q", "title": "Q", "wording": "W", "options": {"1": "a", "2": "b"}}
     question = FormQuestion.model_validate(values)
-    form = ReviewForm.model_validate({"name": "f", "title": "F", "subject": "conversation", "questions": [values]})
+    form = Form.model_validate({"name": "f", "title": "F", "subject": "conversation", "questions": [values]})
     for words, scripted, value in (
         ("Any symptoms today?", True, None),
         ("Any symptoms today?", False, "1"),

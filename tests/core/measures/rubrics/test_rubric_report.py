@@ -9,6 +9,7 @@ import pytest
 
 from core.errors import UsageError
 from core.journal import RowLine
+from core.judging.judgement import Quotation
 from core.measures.base import MetricRequest, Row
 from core.measures.rubrics.judges import report_judges
 from core.measures.rubrics.report import report_criteria, report_differences, report_safety, report_scores
@@ -17,7 +18,7 @@ from core.measures.rubrics.scores import Outcome, Status
 from core.measures.rubrics.stored import save_rubric
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.rubric_judgements import RubricJudge, RubricQuotation, rubric_judgement_row
+from core.store.queries.rubric_judgements import RubricJudge, rubric_judgement_row
 from core.store.selection import Selection
 from pages.kit.case.rubric import met_of_judged
 from tests.core.store.builders import (
@@ -61,7 +62,7 @@ _VERDICT = {"m": "met", "n": "not met", "a": "not applicable", "c": "cannot be j
 
 def row_of(trial: str, case: str, index: int, mark: str, judge: RubricJudge = JUDGE, repeat: int = 0) -> RowLine:
     criterion = RUBRIC.criteria_for(case, "Dermatology")[index]
-    quotations = [RubricQuotation(0, "Hello?", "unverified" if mark == "v" else "verified")] if mark in "mv" else []
+    quotations = [Quotation(0, "Hello?", "unverified" if mark == "v" else "verified")] if mark in "mv" else []
     fields: dict[str, Any] = {
         "trial_id": trial,
         "rubric": "demo",

@@ -1,0 +1,396 @@
+"""``judge``: judges that are models or rules answer the questions of a form about stored items.
+
+What is about a conversation is asked of selected conversations, what is about a case of the cases of a data set; the
+items of a planned review are those that people judge. An answer is stored for each question
+(``core.judging.judgement``). An unreadable reply and a provider's failure are stored as failures, never as an answer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, NamedTuple
+
+from core.asking.ask import Request
+from core.asking.calls import Voice
+from core.asking.parts import PromptPart
+from core.datasets.select import SAMPLE_SEED, select
+from core.errors import UsageError
+from core.frameworks.casting import is_model
+from core.frameworks.starts import CAMPAIGN, Missing
+from core.jobs.ask_job import (
+    AskJob,
+    AskOutcome,
+    ItemResult,
+    JobPlan,
+    JobSize,
+    JournalWork,
+    ModelSeat,
+    ParsedReply,
+    estimated_tokens,
+    journal_of,
+    reply_to,
+    sampled,
+)
+from core.jobs.doctors import DoctorToAsk, doctor_of, doctor_seats
+from core.journal import RowLine
+from core.judging.form import DOCTOR, Form, FormQuestion
+from core.judging.judgement import Judge, Judgement
+from core.judging.request import FormAnswer, Material, doctor_request, judge_request, judging_pack
+from core.judging.rules import RULES
+from core.measures.base import Positional
+from core.models.base import Sampling
+from core.models.registry import Registry
+from core.prompts import PromptPack
+from core.reviews.drawing import pool_of
+from core.reviews.forms import any_form
+from core.reviews.items import blinded_item, material_of
+from core.reviews.state import read_state
+from core.store.database import Store
+from core.store.queries.judgements import JudgedKey, judgeable_conversations, judged_keys, judgement_row
+from core.store.queries.runs import header_of
+from core.store.queries.trials import offer
+from core.store.queries.utterances import dialogues
+from core.store.review_records import AnnotatedItem, parse_item
+from core.store.selection import Selection
+
+ALL_TOGETHER = 0
+"""``Judge.together`` of a judge that gets all questions about an item in one request."""
+_TOKENS_AN_ANSWER = 100
+"""Tokens of a usual answer with quotations and reason."""
+_GONE = "its trial or case is no longer stored"
+
+
+class ItemToJudge(NamedTuple):
+    """Questions about an item that go into one request to one judge; ``material`` is ``None`` until it is loaded.
+
+    ``doctor`` is the doctor of the conversation if that is the judge; ``seed`` is the trial's.
+    """
+
+    judge: Judge
+    subject: str
+    questions: tuple[FormQuestion, ...]
+    repeat: int = 1
+    doctor: DoctorToAsk | None = None
+    seed: int | None = None
+    material: Material | None = None
+
+
+class _Subject(NamedTuple):
+    """An item before it is known which of its questions are answered."""
+
+    subject: str
+    case_key: str = ""
+    specialty: str = ""
+    run_id: str = ""
+    doctor: str = ""
+    seed: int | None = None
+
+
+@dataclass(frozen=True)
+class Judging(AskJob[ItemToJudge]):
+    """Ask models the questions of a form about stored items, with a checked quotation for each answer.
+
+    The form says what it is about: conversations (choose them by --run and --models), cases (--data), or the items of a
+    planned review (--review). Judges see no model, no condition and no points; at temperature 0. --by doctor asks the
+    doctor's model of each conversation, with the sampling and the address of its run. Without --by, a model from
+    [defaults] of the models file (judge, then grader) judges, preferably of another maker than the doctors.
+
+    What a judge has answered under the same prompts is skipped; stopped by Ctrl-C or its budget, the same command goes
+    on.
+    """
+
+    name = "judge"
+    title = "Judging by a form"
+    items = "requests"
+    verb, participle = "send", "answered"
+    lack = "have no readable answer and count nowhere; the same again asks about them"
+
+    form: Annotated[str, Positional("Name of a form, or rubric:NAME.")]
+    by: Annotated[tuple[str, ...], "Judges: provider/model or an alias, doctor, or the name of a rule."] = ()
+    conversations: Selection = field(default_factory=Selection)
+    data: Annotated[str, "Cases of a form about cases: DATASET, DATASET:SPECIALTY, or DATASET:id,id,…"] = "library"
+    review: Annotated[str, "The items of this planned review, by name or id."] = ""
+    pool: Annotated[bool, "With --review: also the items that the review could have drawn and did not."] = False
+    limit: Annotated[int | None, "Only N items: a random sample, always the same."] = None
+    repeat: Annotated[int, "Ask each question K times, to measure the judge's consistency."] = 1
+    together: Annotated[bool, "All questions about an item in one request."] = False
+    apart: Annotated[bool, "One question in each request."] = False
+    trials: Annotated[tuple[str, ...], "Only these trials."] = ()
+
+    @property
+    def pack(self) -> PromptPack:
+        return judging_pack()
+
+    @property
+    def instance(self) -> str:
+        """The judging of one conversation, from its page, may run next to a judging of many."""
+        return " ".join((self.form, self.trials[0] if len(self.trials) == 1 else ""))
+
+    def plan(self, store: Store, registry: Registry) -> JobPlan:
+        """Plan the questions that these judges have not answered under these prompts."""
+        if self.repeat < 1:
+            raise UsageError("--repeat is at least 1.")
+        if self.together and self.apart:
+            raise UsageError("Choose --together or --apart, not both.")
+        form = any_form(store, self.form)
+        if form.about in ("vignette", "criterion") or not any(_asked(form.questions)):
+            raise UsageError(
+                f"A model cannot fill in the form {form.name}: models answer vignettes in a run, and judge the "
+                "criteria of a rubric by the form rubric:NAME."
+            )
+        subjects = self._subjects(store, form)
+        if not subjects:
+            raise Missing(f"There is nothing to judge by the form {form.name}: no item is stored that fits.", CAMPAIGN)
+        judges = self._judges(registry, form, subjects)
+        parts, kept, left_out = list[JournalWork](), 0, Counter[str]()
+        for judge in judges:
+            for journal, items, done in self._work(store, form, judge, subjects, left_out):
+                todo = [rest for item in items if (rest := _without(item, done)).questions]
+                kept += len(items) - len(todo)
+                parts.append(self.part(journal, todo, items))
+        if not parts:
+            reasons = "; ".join(f"{n:,} are left out: {reason}" for reason, n in left_out.items())
+            raise Missing(f"No judge can be asked about these items. {reasons}.", CAMPAIGN)
+        models = list(dict.fromkeys(item.judge.name for part in parts for item in part.todo)) or [
+            judge.name for judge in judges
+        ]
+        return JobPlan(", ".join(dict.fromkeys(judge.name for judge in judges)), parts, kept, models)
+
+    def _subjects(self, store: Store, form: Form) -> list[_Subject]:
+        with store.read() as cursor:
+            if self.review:
+                state = read_state(cursor, self.review)
+                names = [item.item for item in state.items]
+                if self.pool:
+                    more = {candidate.item for candidate in pool_of(cursor, state.review.plan)}.difference(names)
+                    # in the order of a hash the first N are a random sample, which a larger limit extends
+                    names += sorted(more, key=lambda item: hashlib.sha256(item.encode()).digest())
+                return [_Subject(name) for name in names[: self.limit]]
+            if form.about == "conversation":
+                conversations = judgeable_conversations(cursor, self.conversations, trials=self.trials or None)
+                played = [
+                    _Subject(c.subject, c.case_key, c.specialty, c.run_id, c.doctor, c.seed)
+                    for c in conversations
+                    if form.questions_for(c.case_key, c.specialty)
+                ]
+                return played[: self.limit]
+        if form.about == "case":
+            cases = select(self.data, self.limit, None, SAMPLE_SEED)
+            return [
+                _Subject(str(AnnotatedItem("case", case_key=case.case_key)), case.case_key, case.specialty)
+                for case in cases
+            ]
+        raise UsageError(f"Models judge a {form.about} as an item of a review: name one by --review.")
+
+    def _judges(self, registry: Registry, form: Form, subjects: Sequence[_Subject]) -> list[Judge]:
+        is_doctor = "doctor" in form.by and not self.by
+        names = self.by or ((DOCTOR,) if is_doctor else (default_judge(registry, {s.doctor for s in subjects}),))
+        together = ALL_TOGETHER if self.together or (form.together and not self.apart) else 1
+        prompt_hash = hashlib.sha256(f"{self.pack.hash} {form.hash}".encode()).hexdigest()[:16]
+        judges = dict[Judge, None]()
+        for name in names:
+            if name in RULES:
+                judges[Judge(name, "rule", RULES[name].version, 1)] = None
+            else:
+                known = name if name == DOCTOR else registry.spec(name).name
+                judges[Judge(known, "model", prompt_hash, together)] = None
+        return list(judges)
+
+    def _work(
+        self, store: Store, form: Form, judge: Judge, subjects: Sequence[_Subject], left_out: Counter[str]
+    ) -> Iterator[tuple[str, list[ItemToJudge], set[JudgedKey]]]:
+        """Yield journal, requests and what is answered: once for a judge, for the doctors once for each run."""
+        by_run: dict[str, list[_Subject]] = {}
+        for subject in subjects:
+            by_run.setdefault(subject.run_id if judge.name == DOCTOR else "", []).append(subject)
+        for run_id, of_run in by_run.items():
+            doctor, asked = None, judge
+            with store.read() as cursor:
+                if judge.name == DOCTOR:
+                    header = header_of(cursor, run_id)
+                    found = "they are no conversations" if header is None else doctor_of(header)
+                    if isinstance(found, str):
+                        left_out[found] += len(of_run)
+                        continue
+                    doctor, asked = found, judge._replace(name=found.header.doctor)
+                done = judged_keys(cursor, form.name, asked, [subject.subject for subject in of_run])
+            items = [item for subject in of_run for item in self._requests(form, asked, subject, doctor)]
+            key = (form.name, *map(str, asked), run_id, self.instance.partition(" ")[2], self.review)
+            yield journal_of("judging", *filter(None, key)), items, done
+
+    def _requests(
+        self, form: Form, judge: Judge, subject: _Subject, doctor: DoctorToAsk | None
+    ) -> Iterator[ItemToJudge]:
+        """Yield the requests about an item; questions apart are in an order that depends on item and repeat."""
+        questions = [
+            question
+            for question in _asked(form.questions_for(subject.case_key, subject.specialty))
+            if judge.kind != "rule" or RULES[judge.name].answers(question)
+        ]
+        for repeat in range(1, 2 if judge.kind == "rule" else self.repeat + 1):
+            if judge.together == ALL_TOGETHER:
+                batches = [tuple(questions)]
+            else:
+                seed = hashlib.sha256(f"{subject.subject} {repeat}".encode()).digest()
+                shuffled = sorted(questions, key=lambda question: question.hash)
+                random.Random(seed).shuffle(shuffled)
+                batches = [(question,) for question in shuffled]
+            for batch in batches:
+                if batch:
+                    yield ItemToJudge(judge, subject.subject, batch, repeat, doctor, subject.seed)
+
+    def load(self, store: Store, todo: Sequence[ItemToJudge]) -> Iterator[ItemToJudge]:
+        with store.read() as cursor:
+            models = offer(cursor).models
+            own = dialogues(cursor, [parse_item(item.subject).trial_id for item in todo if item.doctor])
+            materials: dict[str, Material | None] = {}
+            for item in todo:
+                if item.doctor:
+                    continue
+                if item.subject not in materials:
+                    blinded = blinded_item(cursor, item.subject, self._case_set(cursor), models)
+                    materials[item.subject] = None if blinded is None else material_of(blinded)
+        for item in todo:
+            if item.doctor:
+                yield item._replace(material=Material(own.get(parse_item(item.subject).trial_id, ())))
+            else:
+                yield item._replace(material=materials[item.subject])
+
+    def _case_set(self, cursor: Any) -> str:
+        return read_state(cursor, self.review).review.plan.case_set if self.review else self.data.partition(":")[0]
+
+    def key(self, item: ItemToJudge) -> str:
+        hashes = " ".join(question.hash for question in item.questions)
+        return f"{item.subject} {item.repeat} {hashlib.sha256(hashes.encode()).hexdigest()[:16]}"
+
+    def label(self, item: ItemToJudge) -> str:
+        return f"{item.subject} {', '.join(question.id for question in item.questions)}"
+
+    def seats(self, registry: Registry, plan: JobPlan, store: Store) -> _Seats:
+        doctors = [item.doctor for item in plan.todo if item.doctor]
+        models = {item.judge.name for item in plan.todo if item.judge.kind == "model" and not item.doctor}
+        by_model = {
+            name: ModelSeat(Voice(registry.open(name, base_url=self.base_url), Sampling(temperature=0.0)), self.pack)
+            for name in models
+        }
+        return _Seats(
+            by_model, doctor_seats(doctors, registry, self.pack, "ask", self.base_url), any_form(store, self.form)
+        )
+
+    async def ask(self, item: ItemToJudge, seats: _Seats) -> ItemResult:
+        if item.material is None:
+            return ItemResult(failure=_GONE)
+        if item.judge.kind == "rule":
+            by_rule = tuple(
+                RULES[item.judge.name].answer(question, item.material.dialogue) for question in item.questions
+            )
+            reply = ParsedReply(by_rule, "", broken=False, calls=())
+        else:
+            seat = seats.by_run[item.doctor.header.run_id] if item.doctor else seats.by_model[item.judge.name]
+            reply = await reply_to(seat, self._request(item, seat.pack, seats.form))
+        common = Judgement(
+            subject=item.subject,
+            form=seats.form.name,
+            question="",
+            judge=item.judge,
+            value=None,
+            at=time.time(),
+            repeat=item.repeat,
+            failure=reply.none,
+            calls=tuple(call.call_id for call in reply.calls),
+            served_by=(reply.calls[-1].served_by or "") if reply.calls else "",
+        )
+        if reply.value is None:
+            answers = [replace(common, question=asked.id, against=asked.hash) for asked in item.questions]
+        else:
+            answers = [
+                replace(
+                    common,
+                    question=answer.question.id,
+                    against=answer.question.hash,
+                    value=answer.value,
+                    void=answer.void,
+                    quotations=answer.quotations,
+                    reason=answer.reason,
+                )
+                for answer in reply.value
+            ]
+        lines = [RowLine(table="judgements", row=judgement_row(answer)) for answer in answers]
+        return reply.answer(
+            *lines,
+            answers=len(reply.value or ()),
+            void=sum(answer.void for answer in reply.value or ()),
+            dropped=sum(answer.dropped for answer in reply.value or () if answer.question.kind == "span"),
+        )
+
+    def _request(self, item: ItemToJudge, pack: PromptPack, form: Form) -> Request[tuple[FormAnswer, ...]]:
+        material = item.material or Material()
+        if item.doctor:
+            return doctor_request(pack, form, item.questions, material, item.doctor.seat, item.seed)
+        return judge_request(pack, form, item.questions, material)
+
+    def size(self, plan: JobPlan, store: Store) -> JobSize:
+        form = any_form(store, self.form)
+
+        def prompt_tokens(item: ItemToJudge) -> float:
+            if item.judge.kind == "rule":
+                return 0.0
+            parts = self._request(item, self.pack, form).messages
+            return sum(estimated_tokens(part.content) for part in parts if isinstance(part, PromptPart))
+
+        prompts = sampled(self, plan, store, prompt_tokens) / max(1, len(plan.todo))
+        by_model: dict[str, list[ItemToJudge]] = {}
+        for item in plan.todo:
+            if item.judge.kind == "model":
+                by_model.setdefault(item.judge.name, []).append(item)
+        roles = {}
+        for number, (model, items) in enumerate(by_model.items(), 1):
+            replies = sum(len(item.questions) for item in items) * _TOKENS_AN_ANSWER
+            name = "judge" if len(by_model) == 1 else f"judge {number}"
+            roles[name] = (model, (len(items), prompts * len(items), float(replies)))
+        return JobSize(roles)
+
+    @classmethod
+    def summary(cls, outcome: AskOutcome) -> Iterable[str]:
+        counts = outcome.counts
+        yield (
+            f"{counts.get('answers', 0):,} questions answered by {outcome.by}: {counts.get('void', 0):,} are void, "
+            "because a quotation is in no message or not of the right speaker."
+        )
+        if dropped := counts.get("dropped", 0):
+            yield f"{dropped:,} places are dropped, because their words are in no message."
+
+
+class _Seats(NamedTuple):
+    by_model: Mapping[str, ModelSeat]
+    by_run: Mapping[str, ModelSeat]
+    form: Form
+
+
+def default_judge(registry: Registry, doctors: Iterable[str]) -> str:
+    """Return the judge from [defaults] (judge, then grader), if possible of another maker than all doctors.
+
+    Raises ``UsageError`` if no model is configured for either role.
+    """
+    roles = (registry.default("judge"), registry.default("grader"))
+    candidates = [model for model in dict.fromkeys(roles) if model and is_model(model)]
+    if not candidates:
+        raise UsageError("Name a model that judges (--by), or set judge under [defaults] of the models file.")
+    makers = {registry.maker(doctor) for doctor in doctors}
+    return next((model for model in candidates if registry.maker(model) not in makers), candidates[0])
+
+
+def _asked(questions: Iterable[FormQuestion]) -> list[FormQuestion]:
+    """Return the questions that models are asked: those that people may leave empty in words are remarks."""
+    return [question for question in questions if not (question.kind == "text" and question.optional)]
+
+
+def _without(item: ItemToJudge, done: set[JudgedKey]) -> ItemToJudge:
+    """Return a request without the questions that are answered."""
+    left = (q for q in item.questions if JudgedKey(item.subject, q.id, q.hash, item.repeat) not in done)
+    return item._replace(questions=tuple(left))

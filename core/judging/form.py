@@ -1,0 +1,305 @@
+"""Forms: the questions that a judge (a person, a model or a rule) answers about a stored item, declared in YAML files.
+
+The files are in ``data/forms``, and in the folder ``forms`` of every extension and of the database (``reviews`` up to
+version 0.6). A review stores its form when it is planned, so its answers keep their meaning if the file changes or is
+lost.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from core.errors import UsageError
+from core.paths import FORMS, extensions, local_folder
+from core.yaml_text import read_yaml_file
+
+About = Literal["conversation", "answer", "vignette", "case", "profile", "pair", "criterion"]
+"""Of a ``vignette`` the experts answer the case's own question: a question of the form is a question type (``mcq`` or
+``frq``). Of a ``pair`` of conversations on one case they choose the better; of a ``criterion`` of a rubric they say
+whether it is met in a conversation."""
+QuestionKind = Literal["choice", "scale", "text", "span"]
+"""``scale``: options in order, lowest first; ``span``: words to be marked in a message, any number of places."""
+Shown = Literal["dialogue", "vignette", "question", "answer", "response", "profile"]
+"""What a judge sees of an item: the conversations, the case's vignette, its question with choices, the right answer,
+the free response, the profile. Never a model's name or a condition."""
+Evidence = Literal["none", "anyone", "doctor", "patient", "case"]
+"""Whose words may be quoted as evidence; ``case``: those of the case or profile."""
+DOCTOR = "doctor"
+"""As a judge: the model that was the doctor of the conversation."""
+CANNOT_JUDGE = "cannot judge"
+"""The answer of a judge who cannot answer a question; it is counted and enters no figure."""
+NOT_APPLICABLE = "not applicable"
+"""The answer where the condition of a question is not fulfilled."""
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*")
+_SHOWN: dict[About, tuple[Shown, ...]] = {
+    "conversation": ("dialogue", "vignette", "question", "answer"),
+    "pair": ("dialogue", "vignette", "question", "answer"),
+    "answer": ("dialogue", "vignette", "question", "answer", "response"),
+    "criterion": ("dialogue",),
+    "case": ("vignette", "question", "answer"),
+    "profile": ("vignette", "question", "answer", "profile"),
+    "vignette": ("vignette", "question"),
+}
+
+
+class Option(BaseModel):
+    """A possible answer: its stored value and its label on the form."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    value: str = Field(min_length=1, max_length=60)
+    label: str = Field(min_length=1)
+
+
+class FormQuestion(BaseModel):
+    """A question of a form; ``title`` is its heading in tables, ``wording`` and ``guidance`` are for every judge.
+
+    Attributes:
+        yes: The values that count as yes where a figure needs two categories.
+        cannot_judge: Whether *cannot judge* is an answer; false where a judge is forced to choose.
+        optional: People may leave it unanswered.
+        fills: The field of a case that the decided answers can fill (``core.store.queries.case_labels.LabelField``).
+        when: The condition under which the question applies; with one, ``not applicable`` is an answer.
+        points: Points of the answers in ``yes``; negative for something harmful.
+        of_case: The answer depends on the case: about a conversation on another case it would be another one.
+        quotes: Whose words are evidence, if not those of the form.
+        cases: Keys of the only cases that it is asked about; empty, with empty ``specialties``: all.
+        specialties: The only specialties that it is asked about.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    title: str = Field(min_length=1)
+    wording: str = Field(min_length=1)
+    guidance: str = ""
+    kind: QuestionKind = "choice"
+    options: tuple[Option, ...] = (Option(value="yes", label="Yes"), Option(value="no", label="No"))
+    yes: tuple[str, ...] = ("yes",)
+    cannot_judge: bool = True
+    optional: bool = False
+    fills: str = ""
+    when: str = ""
+    points: float | None = None
+    axis: str = ""
+    priority: Literal["must", "should", "must not"] | None = None
+    of_case: bool = False
+    quotes: Evidence | None = None
+    cases: tuple[str, ...] = ()
+    specialties: tuple[str, ...] = ()
+
+    @field_validator("id")
+    @classmethod
+    def _plain(cls, name: str) -> str:
+        if not _ID.fullmatch(name):
+            raise ValueError(f"{name!r} is not an id: use letters, digits and - _ . :")
+        return name
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_forms(cls, fields: Any) -> Any:
+        """Accept ``options: {1: Poor, 2: Good}``, no options for text and spans, and ``form`` of versions up to 0.6."""
+        if not isinstance(fields, dict):
+            return fields
+        if "form" in fields:
+            fields = {**fields, "kind": fields["form"]}
+            del fields["form"]
+        options = fields.get("options")
+        if isinstance(options, dict):
+            listed = [{"value": str(value), "label": str(label)} for value, label in options.items()]
+            fields = {**fields, "options": listed, "yes": fields.get("yes", ())}
+        elif options is None and fields.get("kind") in ("text", "span"):
+            fields = {**fields, "options": (), "yes": ()}
+        return fields
+
+    @model_validator(mode="after")
+    def _possible(self) -> FormQuestion:
+        values = [option.value for option in self.options]
+        if self.kind in ("text", "span"):
+            if values:
+                raise ValueError(f"{self.id} is answered in words, so it has no options")
+        elif len(values) < 2 or len(set(values)) < len(values):
+            raise ValueError(f"{self.id} needs at least two different options")
+        if CANNOT_JUDGE in values:
+            raise ValueError(f"{CANNOT_JUDGE!r} is no option of {self.id}: write cannot_judge: true")
+        if not set(self.yes) <= set(values):
+            raise ValueError(f"{self.id} counts {', '.join(self.yes)} as yes, which are not all among its options")
+        return self
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The possible answers in their order; empty if the answer is text."""
+        return tuple(option.value for option in self.options)
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The possible answers with those that are no value; empty if the answer is text."""
+        if not self.options:
+            return ()
+        not_applicable = (NOT_APPLICABLE,) if self.when and NOT_APPLICABLE not in self.values else ()
+        return (*self.values, *not_applicable, *((CANNOT_JUDGE,) if self.cannot_judge else ()))
+
+    @property
+    def hash(self) -> str:
+        """Hash of what a judge sees of the question: an answer stays valid if points, axis or priority change."""
+        seen: list[Any] = [self.wording, self.when]
+        if self.guidance or self.options != STATEMENT:
+            seen += [self.guidance, self.kind, [option.model_dump() for option in self.options]]
+        return hashlib.sha256(orjson.dumps(seen)).hexdigest()[:16]
+
+    def needs_words(self, answer: str) -> bool:
+        """Return whether an answer needs words as evidence; that something was never said has none."""
+        return answer in self.values and (not self.yes or self.kind == "scale" or answer in self.yes)
+
+    def check(self, value: str) -> str:
+        """Return the answer as it is stored; raise ``UsageError`` if it is not an answer to this question."""
+        answer = value.strip()
+        if (not self.options and answer) or answer in self.answers:
+            return answer
+        raise UsageError(f"{value!r} is not an answer: enter {', '.join(self.answers) or 'some words'}.")
+
+
+STATEMENT = (Option(value="met", label="Met"), Option(value="not met", label="Not met"))
+"""The options of a question that is a statement, such as a criterion of a rubric."""
+
+
+class Form(BaseModel):
+    """What is judged, and the questions on it.
+
+    Attributes:
+        about: What a judge judges.
+        shows: What the judge sees of it; empty: what is usual for ``about``.
+        quotes: Whose words are evidence; ``None``: anyone's in a conversation, otherwise those of the case.
+        by: Who may judge: ``person``, ``model``, ``rule NAME``, or ``doctor``, the conversation's own.
+        together: Whether models answer all questions in one request by default.
+        decision: How several people's answers to a question become one: ``third``, another person decides where two
+            differ; ``majority``; ``mean`` of a scale.
+        reviewers: Number of people who see a shared item.
+        framework: Only its conversations are drawn.
+        instruction: Stands above the questions.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    title: str = Field(min_length=1)
+    about: About
+    shows: tuple[Shown, ...] = ()
+    quotes: Evidence | None = None
+    by: tuple[str, ...] = ("person", "model")
+    together: bool = True
+    source: str = ""
+    framework: str = ""
+    instruction: str = ""
+    decision: Literal["third", "majority", "mean"] = "third"
+    reviewers: int = Field(default=2, ge=2, le=20)
+    questions: tuple[FormQuestion, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_0_6(cls, fields: Any) -> Any:
+        """Accept ``subject`` of versions up to 0.6."""
+        if isinstance(fields, dict) and "subject" in fields:
+            fields = {**fields, "about": fields["subject"]}
+            del fields["subject"]
+        return fields
+
+    @model_validator(mode="after")
+    def _possible(self) -> Form:
+        ids = [question.id for question in self.questions]
+        if len({(q.id, q.cases, q.specialties) for q in self.questions}) < len(ids):
+            raise ValueError("two questions have one id")
+        if not ids:
+            raise ValueError("a form needs a question")
+        if self.final and not set(ids) <= {"mcq", "frq"}:
+            raise ValueError("a form about vignettes asks mcq, frq or both")
+        if self.decision == "third" and self.reviewers != 2:
+            raise ValueError("a third annotator decides between two: write decision: majority for more reviewers")
+        return self
+
+    def question(self, question_id: str) -> FormQuestion | None:
+        return next((question for question in self.questions if question.id == question_id), None)
+
+    @property
+    def final(self) -> bool:
+        """Whether no answer can be changed, and each question is shown after the one before it is answered.
+
+        The choices of a vignette give its answer away.
+        """
+        return self.about == "vignette"
+
+    @property
+    def shown(self) -> tuple[Shown, ...]:
+        return self.shows or _SHOWN[self.about]
+
+    @property
+    def evidence(self) -> Evidence:
+        return self.quotes or ("anyone" if "dialogue" in self.shown else "case")
+
+    @property
+    def hash(self) -> str:
+        """Hash of what a judge sees next to the questions; other words are another judge."""
+        return hashlib.sha256(orjson.dumps([self.instruction, self.shown, self.evidence])).hexdigest()[:16]
+
+    def questions_for(self, case_key: str, specialty: str) -> tuple[FormQuestion, ...]:
+        """Return the questions about an item of a case."""
+        return tuple(
+            question
+            for question in self.questions
+            if not (question.cases or question.specialties)
+            or case_key in question.cases
+            or specialty in question.specialties
+        )
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The ids of the questions without which an item is not complete."""
+        return tuple(question.id for question in self.questions if not question.optional)
+
+
+def read_form(path: Path) -> Form:
+    """Read a form; its name is the file's. Raises ``UsageError`` with one sentence if the file is not a form."""
+    try:
+        fields = read_yaml_file(path)  # every scalar is a text: yes and no are answers, not booleans
+        if not isinstance(fields, dict):
+            raise UsageError(f"{path} is not a form: it needs title, about and questions.")
+        return Form.model_validate({**fields, "name": path.stem})
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        reason = first["msg"].removeprefix("Value error, ")
+        raise UsageError(f"{path} is not a form: {f'{place}: ' if place else ''}{reason}.") from error
+
+
+def forms() -> dict[str, Form]:
+    """Return name → form, the program's first. A file of the user does not replace a form of the program."""
+    own = (folder / name for folder in (*extensions(), local_folder()) for name in ("forms", "reviews"))
+    stated = [
+        (path, path.stat().st_mtime_ns)
+        for folder in (FORMS, *own)
+        for path in sorted(folder.glob("*.yaml"), key=lambda path: path.name)
+    ]
+    return _forms(tuple(stated))
+
+
+@lru_cache(maxsize=4)
+def _forms(files: tuple[tuple[Path, int], ...]) -> dict[str, Form]:
+    by_name: dict[str, Form] = {}
+    for path, _ in files:
+        by_name.setdefault(path.stem, read_form(path))
+    return by_name
+
+
+def form_named(name: str) -> Form:
+    """Return a form; raise ``UsageError`` if there is none of this name."""
+    form = forms().get(name)
+    if form is None:
+        raise UsageError(f"There is no form {name!r}: choose one of {', '.join(forms())}.")
+    return form

@@ -1,0 +1,87 @@
+"""Judgements: the answers of a judge (a person, a model or a rule) to the questions of a form about a stored item."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from core.judging.form import CANNOT_JUDGE, NOT_APPLICABLE
+
+JudgeKind = Literal["person", "model", "rule"]
+QuotationState = Literal["verified", "repaired", "unverified"]
+"""``verified``: letter for letter in the named message; ``repaired``: in another message, or with other spaces, case,
+quotation marks or omissions; ``unverified``: in no message."""
+
+
+class Quotation(NamedTuple):
+    """Quoted words. ``message`` is counted from 0 and ``words`` are spelled as there, if the words were found.
+
+    ``given`` is what the judge wrote, with its message number, if that differs. ``start`` and ``end`` are characters of
+    the message, if a person marked the words; ``comment`` is a person's remark on them.
+    """
+
+    message: int
+    words: str
+    state: QuotationState = "verified"
+    given: str = ""
+    start: int | None = None
+    end: int | None = None
+    comment: str = ""
+
+
+class Judge(NamedTuple):
+    """Who judges. A model with other prompts, or that is asked otherwise, is another judge.
+
+    ``prompt_hash`` covers the prompt and what the form shows with its questions; it is empty for people. ``together``
+    is the most questions in one request.
+    """
+
+    name: str
+    kind: JudgeKind = "person"
+    prompt_hash: str = ""
+    together: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """One judge's answer to one question about one item; the newest with a value counts.
+
+    Attributes:
+        subject: The item (``core.store.review_records.AnnotatedItem``).
+        question: The id of the question.
+        against: Hash of what else the answer depends on (``FormQuestion.hash``, the facts of the case); an answer
+            against something else does not count for the present question.
+        repeat: Counts from 1 the times that the judge was asked the same.
+        value: The answer; ``None`` if ``failure`` says why there is none.
+        void: The quotations are no evidence, so the value does not count.
+        reason: Why the judge decided so.
+        comment: What a person adds.
+        calls: Ids of the calls of a model.
+        at: Seconds since 1970 (UTC).
+        review_id: The review in which a person answered; empty outside reviews.
+        seconds: Time from opening the item to saving the answer; ``None`` if it is not known.
+        served_by: The name under which the model was served, if its provider said so.
+    """
+
+    subject: str
+    form: str
+    question: str
+    judge: Judge
+    value: str | None
+    at: float
+    against: str = ""
+    repeat: int = 1
+    void: bool = False
+    quotations: tuple[Quotation, ...] = ()
+    reason: str = ""
+    comment: str = ""
+    failure: str = ""
+    calls: tuple[str, ...] = ()
+    review_id: str = ""
+    seconds: float | None = None
+    served_by: str = ""
+
+    @property
+    def counts(self) -> bool:
+        """Whether the answer enters figures: it is readable, not void, and not *cannot judge* or *not applicable*."""
+        return self.value not in (None, CANNOT_JUDGE, NOT_APPLICABLE) and not self.void

@@ -1,0 +1,297 @@
+"""The requests that ask a model the questions of a form about one item, and the checks of its replies.
+
+A reply has one member for each question, with the evidence first, then the reason, then the answer. The judge sees no
+model, no condition, no points and no axis. The order is for the cache of a provider: instructions first, and last what
+differs from the request before (of several questions about one item the question, otherwise the item).
+
+A quotation that is in no message voids an answer, whatever it is. An answer that needs evidence is also void if no
+quotation is of the speaker whose words are evidence: that the patient speaks of fever does not show that the doctor
+asked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from string import ascii_uppercase
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
+
+from core.asking.ask import Request, quotation, read_json
+from core.asking.parts import PromptPart, dialogue_parts, prompt_part
+from core.asking.scene import Dialogue, Turn
+from core.case import Case, Profile
+from core.events import RoleName
+from core.judging.form import Form, FormQuestion, Shown
+from core.judging.judgement import Quotation
+from core.judging.quotations import check_quotation
+from core.prompts import PromptPack, load_pack
+
+PROMPTS = ("judge", "form", "item", "doctor", "ask")
+MOST_QUOTATIONS = 5
+_MOST_PLACES = 40
+"""Places of a question that asks for all of them."""
+_MOST_CHARACTERS = 1_000
+OF_CASE = -1
+"""Number of the message of a quotation from the case."""
+_PROFILE_PARTS = {
+    "demographics": "Demographics",
+    "basic": "Known to the patient",
+    "optional": "Known to the staff only",
+}
+
+
+@dataclass(frozen=True)
+class Material:
+    """An item as judges see it: blinded, its messages without tags and reasoning; ``second`` is the other of a pair."""
+
+    dialogue: Dialogue = ()
+    second: Dialogue = ()
+    case: Case | None = None
+    response: str = ""
+    profile: Profile | None = None
+
+    @property
+    def messages(self) -> Dialogue:
+        """All messages, numbered from 0 over both conversations of a pair."""
+        return (*self.dialogue, *self.second)
+
+    def texts(self, shown: Sequence[Shown]) -> list[tuple[str, str]]:
+        """Return title and text of what is shown of the case, the response and the profile."""
+        texts: dict[Shown, list[tuple[str, str]]] = {"response": [("The answer that was given", self.response)]}
+        if self.case is not None:
+            lettered = zip(ascii_uppercase, self.case.choices, strict=False)
+            texts["vignette"] = [("The case", self.case.vignette)]
+            texts["question"] = [
+                ("The question about it", self.case.question),
+                ("Its choices", "\n".join(f"{letter}. {choice}" for letter, choice in lettered)),
+            ]
+            texts["answer"] = [("The right answer", self.case.answer)]
+        if self.profile is not None:
+            texts["profile"] = [
+                (f"Profile: {title}", "\n".join(f"{fact.key}: {fact.value}" for fact in getattr(self.profile, part)))
+                for part, title in _PROFILE_PARTS.items()
+            ]
+        order: tuple[Shown, ...] = ("vignette", "question", "answer", "profile", "response")
+        return [(title, text) for name in order if name in shown for title, text in texts.get(name, ()) if text]
+
+
+class FormAnswer(NamedTuple):
+    """The answer to a question as it was checked. ``void``: its quotations are no evidence for it."""
+
+    question: FormQuestion
+    value: str
+    quotations: tuple[Quotation, ...] = ()
+    reason: str = ""
+    void: bool = False
+
+    @property
+    def dropped(self) -> int:
+        """Number of quotations that are in no message."""
+        return sum(quoted.state == "unverified" for quoted in self.quotations)
+
+
+def judging_pack() -> PromptPack:
+    return load_pack("judging", PROMPTS)
+
+
+def judge_request(
+    pack: PromptPack, form: Form, questions: Sequence[FormQuestion], item: Material
+) -> Request[tuple[FormAnswer, ...]]:
+    """Return the request to a judge; ``questions`` are those of the form that apply to the item, or some of them."""
+    dialogues = []
+    if "dialogue" in form.shown and item.dialogue:
+        titles = ("The first conversation", "The second conversation") if item.second else ("The conversation",)
+        at = 0
+        for title, dialogue in zip(titles, (item.dialogue, item.second), strict=False):
+            dialogues.append((title, [numbered(at + n, turn) for n, turn in enumerate(dialogue)]))
+            at += len(dialogue)
+    whose = form.evidence if form.evidence in ("doctor", "patient") else ""
+    evidence = {"none": "", "case": "case"}.get(form.evidence, "messages")
+    names = [f"q{n}" for n, _ in enumerate(questions, 1)]
+    parts = {
+        "judge": prompt_part(pack, "judge", "user", "instruction", evidence=evidence, whose=whose, names=names),
+        "form": _form_part(pack, form, questions),
+        "item": prompt_part(pack, "item", "user", "instruction", material=item.texts(form.shown), dialogues=dialogues),
+    }
+    several = len(questions) > 1 or len(form.questions) == 1
+    order = ("judge", "form", "item") if several else ("judge", "item", "form")
+    return Request(
+        "judge",
+        [parts[name] for name in order],
+        "grader",
+        "judge",
+        lambda text: answers_in(text, form, questions, item),
+        form=reply_form(form, questions),
+    )
+
+
+def doctor_request(
+    pack: PromptPack, form: Form, questions: Sequence[FormQuestion], item: Material, doctor: RoleName, seed: int | None
+) -> Request[tuple[FormAnswer, ...]]:
+    """Return the request to the doctor of a conversation, which it gets as its own; ``doctor`` is the doctor's seat."""
+    names = [f"q{n}" for n, _ in enumerate(questions, 1)]
+    evidence = "" if form.evidence == "none" else "messages"
+    parts: list[PromptPart] = [
+        prompt_part(pack, "doctor", "system", "system"),
+        *dialogue_parts(item.dialogue, doctor),
+        prompt_part(pack, "ask", "user", "question", evidence=evidence, names=names),
+        _form_part(pack, form, questions),
+    ]
+    return Request(
+        "ask",
+        parts,
+        doctor,
+        "probe",
+        lambda text: answers_in(text, form, questions, item, numbers=False),
+        form=reply_form(form, questions, numbers=False),
+        seed=seed,
+    )
+
+
+def _form_part(pack: PromptPack, form: Form, questions: Sequence[FormQuestion]) -> PromptPart:
+    labels = {"cannot judge": "it cannot be judged from this material", "not applicable": "its condition is not given"}
+    asked = [
+        {
+            "name": f"q{number}",
+            "wording": question.wording,
+            "guidance": question.guidance,
+            "when": question.when,
+            "kind": question.kind,
+            "answers": [
+                (value, {option.value: option.label for option in question.options}.get(value) or labels[value])
+                for value in question.answers
+            ],
+        }
+        for number, question in enumerate(questions, 1)
+    ]
+    return prompt_part(pack, "form", "user", "instruction", instruction=form.instruction, questions=asked)
+
+
+def numbered(number: int, turn: Turn) -> str:
+    """Return a message as a judge reads it; its later lines are indented, so that none can begin another message."""
+    speaker = ", ".join(filter(None, [turn.role.capitalize(), turn.to]))
+    return f"[{number}] {speaker}: " + "\n    ".join(turn.text.splitlines() or ["(no words)"])
+
+
+class _Reply(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+
+class _Quoted(_Reply):
+    message: int
+    words: str = Field(max_length=_MOST_CHARACTERS)
+
+
+class _Words(_Reply):
+    words: str = Field(max_length=_MOST_CHARACTERS)
+
+
+def _spelled(values: Sequence[str]) -> BeforeValidator:
+    """Accept an answer in other case and with other spaces, and a number for its text."""
+    folded = {re.sub(r"[\s_-]+", " ", value).casefold(): value for value in values}
+
+    def read(answer: object) -> object:
+        return folded.get(re.sub(r"[\s_-]+", " ", str(answer).strip(" .\"'")).casefold(), answer)
+
+    return BeforeValidator(read)
+
+
+def reply_form(form: Form, questions: Sequence[FormQuestion], *, numbers: bool = True) -> type[BaseModel]:
+    """Return the form of a reply: a member for each question, its answers enumerated, the evidence first.
+
+    With ``numbers`` a quotation names its message; one from a case has none.
+    """
+    entries = {f"q{number}": (_entry(form, question, numbers), ...) for number, question in enumerate(questions, 1)}
+    reply: type[BaseModel] = create_model("Reply", __base__=_Reply, **entries)  # type: ignore[call-overload]
+    return reply
+
+
+def _entry(form: Form, question: FormQuestion, numbers: bool) -> type[BaseModel]:
+    fields: dict[str, Any] = {}
+    evidence = question.quotes or form.evidence
+    if evidence != "none" or question.kind == "span":
+        quoted = _Quoted if numbers and evidence != "case" else _Words
+        most = _MOST_PLACES if question.kind == "span" else MOST_QUOTATIONS
+        fields["quotations"] = (Annotated[list[quoted], Field(max_length=most)], ...)  # type: ignore[valid-type]
+    if question.kind != "span":
+        fields["reason"] = (Annotated[str, Field(max_length=_MOST_CHARACTERS)], ...)
+        answers = question.answers
+        fields["answer"] = (
+            (Annotated[Literal[answers], _spelled(answers)], ...)
+            if answers
+            else (Annotated[str, Field(max_length=_MOST_CHARACTERS)], ...)
+        )
+    entry: type[BaseModel] = create_model("Entry", __base__=_Reply, **fields)
+    return entry
+
+
+def answers_in(
+    text: str, form: Form, questions: Sequence[FormQuestion], item: Material, *, numbers: bool = True
+) -> tuple[FormAnswer, ...]:
+    """Return the checked answers of a reply, in the order of the questions.
+
+    Raises ``ValueError`` with the fault if the text cannot be read, an answer is not among those of its question, or an
+    answer that needs evidence has no quotation. Words that are in no message raise nothing: repeating the request would
+    teach the judge to quote something.
+    """
+    wanted = reply_form(form, questions, numbers=numbers)
+    try:
+        reply: Mapping[str, Any] = dict(read_json(text, wanted))
+    except ValueError as error:
+        if len(questions) > 1:
+            raise
+        try:
+            reply = {"q1": read_json(text, _entry(form, questions[0], numbers))}  # without the object around it
+        except ValueError:
+            raise error from None
+    return tuple(
+        _checked(name, reply[name], question, form, item)
+        for name, question in ((f"q{n}", question) for n, question in enumerate(questions, 1))
+    )
+
+
+def _checked(name: str, entry: Any, question: FormQuestion, form: Form, item: Material) -> FormAnswer:
+    quoted = [given for given in getattr(entry, "quotations", ()) if given.words.strip()]
+    for given in quoted:
+        if not any(map(str.isalnum, given.words)):
+            raise ValueError(f"{name} quotes {given.words!r}, which has no letters: copy the words that decide")
+    evidence = question.quotes or form.evidence
+    checked = tuple(dict.fromkeys(_quotation(given, form, evidence, item) for given in quoted))
+    allowed = [quoted for quoted in checked if _is_evidence(quoted, evidence, item)]
+    if question.kind == "span":
+        places = tuple(q if q in allowed else q._replace(state="unverified") for q in checked)
+        return FormAnswer(question, str(len(allowed)), places)
+    answer, reason = entry.answer.strip(), entry.reason.strip()
+    if not answer:
+        raise ValueError(f"{name} has no answer")
+    needed = evidence != "none" and question.needs_words(answer)
+    if needed and not quoted:
+        raise ValueError(f"{name} is answered {answer!r} without a quotation: quote the words that decide")
+    void = any(quoted.state == "unverified" for quoted in checked) or (needed and not allowed)
+    return FormAnswer(question, answer, checked, reason, void)
+
+
+def _quotation(given: _Quoted | _Words, form: Form, evidence: str, item: Material) -> Quotation:
+    if evidence != "case":
+        return check_quotation(getattr(given, "message", None), given.words, item.messages)
+    found = (quotation(given.words, text) for _, text in item.texts(form.shown))
+    words = next((words for words in found if words is not None), None)
+    return Quotation(OF_CASE, given.words.strip(), "unverified") if words is None else Quotation(OF_CASE, words)
+
+
+def _is_evidence(quoted: Quotation, evidence: str, item: Material) -> bool:
+    """Return whether words are of a speaker whose words are evidence, and no scripted message of another one.
+
+    The patient's scripted opening is the complaint of the case, so that it counts where anyone's words do.
+    """
+    if quoted.state == "unverified":
+        return False
+    if evidence == "case":
+        return True
+    turn = item.messages[quoted.message]
+    if evidence == "anyone":
+        return not turn.scripted or turn.role == "patient"
+    return not turn.scripted and (turn.role == "patient") == (evidence == "patient") and turn.role != "staff"

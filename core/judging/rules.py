@@ -1,0 +1,22 @@
+"""Rules as judges: each answers the questions that it is measured to decide, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from core.asking.scene import Dialogue
+from core.judging.form import FormQuestion
+from core.judging.request import FormAnswer
+
+
+class RuleJudge(NamedTuple):
+    """A rule: whether it answers a question, and its answer. Another ``version`` is another judge."""
+
+    version: str
+    answers: Callable[[FormQuestion], bool]
+    answer: Callable[[FormQuestion, Dialogue], FormAnswer]
+
+
+RULES: Mapping[str, RuleJudge] = {}
+"""Name of the judge → its rule."""

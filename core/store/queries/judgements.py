@@ -1,0 +1,175 @@
+"""Judgements on stored items (``core.judging.judgement``).
+
+Of several judgements by one judge of one question about one item, the newest with a value counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import duckdb
+import orjson
+
+from core.judging.judgement import Judge, Judgement, Quotation
+from core.store.review_records import parse_item
+from core.store.selection import Selection, select
+from core.store.tables import records
+
+
+class JudgedKey(NamedTuple):
+    """What a judge has judged already."""
+
+    subject: str
+    question: str
+    against: str
+    repeat: int
+
+
+class JudgeableConversation(NamedTuple):
+    """A conversation that can be judged: it ended regularly or as its log does not say, with the doctor's words."""
+
+    trial_id: str
+    run_id: str
+    doctor: str
+    case_key: str
+    content_hash: str
+    specialty: str
+    seed: int
+
+    @property
+    def subject(self) -> str:
+        return f"talk:{self.trial_id}"
+
+
+def judgement_row(judgement: Judgement) -> dict[str, Any]:
+    """Return the row of a judgement. Its trial is the first of its item, empty if it is not about a trial."""
+    trials = parse_item(judgement.subject).trials
+    quotations = [
+        {name: value for name, value in quoted._asdict().items() if value not in ("", None)}
+        for quoted in judgement.quotations
+    ]
+    return {
+        "trial_id": trials[0] if trials else "",
+        "subject": judgement.subject,
+        "form": judgement.form,
+        "question": judgement.question,
+        "against": judgement.against,
+        "judge": judgement.judge.name,
+        "judge_kind": judgement.judge.kind,
+        "prompt_hash": judgement.judge.prompt_hash,
+        "together": judgement.judge.together,
+        "repeat": judgement.repeat,
+        "value": judgement.value,
+        "void": judgement.void,
+        "quotations": orjson.dumps(quotations).decode(),
+        "reason": judgement.reason,
+        "comment": judgement.comment,
+        "failure": judgement.failure,
+        "calls": list(judgement.calls),
+        "review_id": judgement.review_id,
+        "seconds": judgement.seconds,
+        "served_by": judgement.served_by,
+        "judged_at": judgement.at,
+    }
+
+
+def judgements(
+    cursor: duckdb.DuckDBPyConnection,
+    forms: Collection[str] = (),
+    *,
+    subjects: Collection[str] | None = None,
+    selection: Selection | None = None,
+    kinds: Collection[str] = (),
+    review_id: str | None = None,
+) -> list[Judgement]:
+    """Return the judgements that count, failures where there is no value, in the order of judge, question and item.
+
+    Args:
+        cursor: The database.
+        forms: Names of forms; empty for all.
+        subjects: Only these items.
+        selection: Only items about the selected trials.
+        kinds: Kinds of judges; empty for all.
+        review_id: Only the answers in a review.
+    """
+    of_trials = ""
+    if selection is not None:
+        select(cursor, selection)
+        of_trials = "SEMI JOIN chosen USING (trial_id)"
+    rows = records(
+        cursor.execute(
+            _JUDGEMENTS.format(of_trials=of_trials),
+            {
+                "forms": list(forms) or None,
+                "subjects": None if subjects is None else list(subjects),
+                "kinds": list(kinds) or None,
+                "review_id": review_id,
+            },
+        )
+    )
+    return [judgement_of(row) for row in rows]
+
+
+def judgement_of(row: Mapping[str, Any]) -> Judgement:
+    return Judgement(
+        subject=row["subject"],
+        form=row["form"],
+        question=row["question"],
+        judge=Judge(row["judge"], row["judge_kind"], row["prompt_hash"], row["together"]),
+        value=row["value"],
+        at=row["judged_at"],
+        against=row["against"],
+        repeat=row["repeat"],
+        void=row["void"],
+        quotations=tuple(Quotation(**quoted) for quoted in orjson.loads(row["quotations"])),
+        reason=row["reason"],
+        comment=row["comment"],
+        failure=row["failure"],
+        calls=tuple(row["calls"]),
+        review_id=row["review_id"],
+        seconds=row["seconds"],
+        served_by=row["served_by"],
+    )
+
+
+def judged_keys(cursor: duckdb.DuckDBPyConnection, form: str, judge: Judge, subjects: Iterable[str]) -> set[JudgedKey]:
+    """Return what a judge has answered of a form, void answers included."""
+    values = {**judge._asdict(), "form": form, "subjects": list(subjects)}
+    return {JudgedKey(*row) for row in cursor.execute(_JUDGED, values).fetchall()}
+
+
+def judgeable_conversations(
+    cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None, *, trials: Sequence[str] | None = None
+) -> list[JudgeableConversation]:
+    """Return the selected conversations in a fixed shuffled order, so that the first N are a random sample.
+
+    ``trials`` overrides the selection.
+    """
+    select(cursor, selection if trials is None else Selection(trials=trials))
+    return [JudgeableConversation(*row) for row in cursor.execute(_CONVERSATIONS).fetchall()]
+
+
+_JUDGEMENTS = """
+    SELECT judgements.* FROM judgements {of_trials}
+    WHERE ($forms::VARCHAR[] IS NULL OR list_contains($forms, form))
+        AND ($subjects::VARCHAR[] IS NULL OR list_contains($subjects, subject))
+        AND ($kinds::VARCHAR[] IS NULL OR list_contains($kinds, judge_kind))
+        AND ($review_id::VARCHAR IS NULL OR review_id = $review_id)
+    QUALIFY row_number() OVER (
+        PARTITION BY form, subject, question, against, judge, judge_kind, prompt_hash, together, repeat, review_id
+        ORDER BY (value IS NOT NULL) DESC, judged_at DESC, judgements.rowid DESC) = 1
+    ORDER BY form, judge_kind, judge, prompt_hash, question, subject, repeat, review_id"""
+_JUDGED = """
+    SELECT DISTINCT subject, question, against, repeat FROM judgements
+    WHERE form = $form AND judge = $name AND judge_kind = $kind AND prompt_hash = $prompt_hash AND together = $together
+        AND value IS NOT NULL AND subject IN (SELECT unnest($subjects::VARCHAR[]))"""
+# A conversation that a failure or a refusal ended is not judged: what is missing in it is not the doctor's.
+# A finished conversation of a log that does not record its end is judged.
+_CONVERSATIONS = """
+    SELECT chosen.trial_id, chosen.run_id, runs.doctor, chosen.case_key, chosen.content_hash,
+        coalesce(chosen.specialty, ''), trials.seed
+    FROM chosen JOIN runs ON runs.run_id = chosen.run_id JOIN trials ON trials.trial_id = chosen.trial_id
+    WHERE end_reason IN ('final_diagnosis', 'no_question', 'turn_cap', 'end_tag', 'not_recorded')
+        AND chosen.trial_id IN (SELECT trial_id FROM utterances WHERE role NOT IN ('patient', 'staff'))
+    ORDER BY md5(chosen.trial_id), chosen.trial_id"""
