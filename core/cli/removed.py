@@ -26,6 +26,7 @@ REMOVED: dict[str, str] = {
     "report leaderboard": "it is `report published --publication leaderboard`.",
     "report ranking": "it is `report accuracy --rank`.",
     "report before_after": "it is `report accuracy --by period`.",
+    "job ratings": "it is `job judge FORM --review NAME --by MODEL`.",
     "report completeness": "it is `report ratings --part completeness`.",
 }
 """Command (``NAME``, or ``GROUP NAME``) → a sentence that says what to use instead."""

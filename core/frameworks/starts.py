@@ -91,13 +91,6 @@ LABELS = Start("Label cases", "data label CASE date 2024-05", "data", "label", {
 PROFILES = Start(
     "Choose the data set", "job profiles DATASET --model MODEL", "data", "person_add", {"data_tab": "Suitability"}
 )
-RATINGS = Start(
-    "Have a model rate the items",
-    "job ratings REVIEW --model MODEL",
-    "experts",
-    "rate_review",
-    {"experts_tab": "Results"},
-)
 RELEASE = Start(
     "Import the {title} authors’ release",
     "import {name} PATH",

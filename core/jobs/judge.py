@@ -49,7 +49,7 @@ from core.prompts import PromptPack
 from core.reviews.drawing import pool_of
 from core.reviews.forms import any_form
 from core.reviews.items import blinded_item, material_of
-from core.reviews.state import read_state
+from core.reviews.state import read_state, state_of
 from core.store.database import Store
 from core.store.queries.judgements import JudgedKey, judgeable_conversations, judged_keys, judgement_row
 from core.store.queries.runs import header_of
@@ -137,7 +137,7 @@ class Judging(AskJob[ItemToJudge]):
             raise UsageError("--repeat is at least 1.")
         if self.together and self.apart:
             raise UsageError("Choose --together or --apart, not both.")
-        form = any_form(store, self.form)
+        form = self._form(store)
         if form.about in ("vignette", "criterion") or not any(_asked(form.questions)):
             raise UsageError(
                 f"A model cannot fill in the form {form.name}: models answer vignettes in a run, and judge the "
@@ -160,6 +160,12 @@ class Judging(AskJob[ItemToJudge]):
             judge.name for judge in judges
         ]
         return JobPlan(", ".join(dict.fromkeys(judge.name for judge in judges)), parts, kept, models)
+
+    def _form(self, store: Store) -> Form:
+        """Return the form; of a review with this form as it was when the review was planned."""
+        if self.review and (planned := state_of(store, self.review).form).name == self.form:
+            return planned
+        return any_form(store, self.form)
 
     def _subjects(self, store: Store, form: Form) -> list[_Subject]:
         with store.read() as cursor:
@@ -278,9 +284,7 @@ class Judging(AskJob[ItemToJudge]):
             name: ModelSeat(Voice(registry.open(name, base_url=self.base_url), Sampling(temperature=0.0)), self.pack)
             for name in models
         }
-        return _Seats(
-            by_model, doctor_seats(doctors, registry, self.pack, "ask", self.base_url), any_form(store, self.form)
-        )
+        return _Seats(by_model, doctor_seats(doctors, registry, self.pack, "ask", self.base_url), self._form(store))
 
     async def ask(self, item: ItemToJudge, seats: _Seats) -> ItemResult:
         if item.material is None:
@@ -335,7 +339,7 @@ class Judging(AskJob[ItemToJudge]):
         return judge_request(pack, form, item.questions, material)
 
     def size(self, plan: JobPlan, store: Store) -> JobSize:
-        form = any_form(store, self.form)
+        form = self._form(store)
 
         def prompt_tokens(item: ItemToJudge) -> float:
             if item.judge.kind == "rule":

@@ -181,10 +181,10 @@ def _loaded(raw: bytes, path: Path) -> dict[str, Any]:
 
 
 def _row_belongs(table: str, row: Mapping[str, Any], belonging: Belonging, withdrawn: frozenset[str]) -> bool:
+    if table in ("judgements", "model_ratings"):
+        return _item_belongs(row["subject" if table == "judgements" else "item"], belonging)
     if table in ROWS_OF_TRIALS:
         return row["trial_id"] in belonging.trials
-    if table == "model_ratings":
-        return _item_belongs(row["item"], belonging)
     if table in _OF_CASES:
         line = as_written(RowLine.model_validate({"table": table, "row": row}))
         if line is not None and line.line_id in withdrawn:

@@ -43,6 +43,7 @@ from core.journal import (
 )
 from core.store import rows, written
 from core.store.database import TIMEOUT_S, NotWritableError, Store
+from core.store.former_rows import FORMER_ROWS
 from core.store.lease import DatabaseBusyError
 from core.store.queries.cases import ADD_CASES
 from core.store.queries.runs import WATCHED
@@ -397,7 +398,10 @@ def _add_line(chunk: _Chunk, line: JournalLine) -> None:
         case RemovedLine():
             chunk.removed[line.kind] += 1
         case RowLine():
-            if editable := written.as_written(line):
+            if former := FORMER_ROWS.get(line.table):
+                new_rows = [RowLine(table="judgements", row=dict(row)) for row in former(line.row)]
+                chunk.add("judgements", [rows.job_row(new) for new in new_rows])
+            elif editable := written.as_written(line):
                 chunk.written.append(editable)
             else:
                 chunk.add(line.table, [rows.job_row(line)])
@@ -468,7 +472,6 @@ _INSERTS = {
             ),
             ("urgency_answers", "trial_id, model, prompt_hash, asked_at"),
             ("completions", "case_key, content_hash, model, prompt_hash, made_at"),
-            ("model_ratings", "item, question, model, prompt_hash, rated_at"),
         )
     },
     "variants": adding("variants", "variant_id", "DISTINCT ON (variant_id)"),

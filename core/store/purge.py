@@ -83,7 +83,9 @@ class _Words:
             return line.get("unit") in self.units or self.in_item(line.get("unit"))
         if kind == "row":
             return (
-                row.get("trial_id") in self.trials or row.get("run_id") == self.run_id or self.in_item(row.get("item"))
+                row.get("trial_id") in self.trials
+                or row.get("run_id") == self.run_id
+                or self.in_item(row.get("item") or row.get("subject"))
             )
         if kind == "written" and line.get("kind") in ("annotation", "label", "unblinding", "review", "report_field"):
             return (
@@ -241,10 +243,10 @@ def _delete_rows(connection: duckdb.DuckDBPyConnection, words: _Words) -> None:
     )
     for table in OF_A_TRIAL:
         connection.execute(f"DELETE FROM {table} WHERE list_contains(?, trial_id)", [trials])
-    for table in ("annotations", "review_items", "model_ratings"):
-        items = connection.execute(f"SELECT DISTINCT item FROM {table}").fetchall()
+    for table, column in (("annotations", "item"), ("review_items", "item"), ("judgements", "subject")):
+        items = connection.execute(f"SELECT DISTINCT {column} FROM {table}").fetchall()
         about = [item for (item,) in items if words.in_item(item)]
-        connection.execute(f"DELETE FROM {table} WHERE list_contains(?, item)", [about])
+        connection.execute(f"DELETE FROM {table} WHERE list_contains(?, {column})", [about])
     forget_lines(connection, sorted(words.written))
     withdrawn = "DELETE FROM withdrawn WHERE list_contains(?, line_id)"
     connection.execute(withdrawn, [sorted(words.written)])

@@ -130,10 +130,6 @@ SCHEMAS: dict[str, pa.Schema] = {
         "together:int repeat:int value:text void:bool quotations:text reason:text comment:text failure:text "
         "calls:texts review_id:text seconds:real served_by:text judged_at:real"
     ),
-    "model_ratings": schema_of(
-        "item:text form:text question:text model:text prompt_hash:text value:text quotations:text reason:text "
-        "failure:text call_ids:texts rated_at:real"
-    ),
 }
 """Table → the columns of its rows, in the order of the tuples."""
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from core.errors import UsageError
 from core.judging.form import CANNOT_JUDGE, FormQuestion
+from core.judging.judgement import Judgement
 from core.measures.base import Columns, MetricRequest, Row
 from core.measures.calibration import Trust, status_of
 from core.measures.experts.judged import JudgedItem, cases_and_models, judged_items
@@ -24,7 +25,7 @@ from core.reviews.state import ReviewState
 from core.stats.agreement import Coefficient, agreement_by_case, many_judges_by_case
 from core.stats.intervals import NOTHING
 from core.store.database import Store
-from core.store.queries.model_ratings import ModelRating, model_ratings
+from core.store.queries.judgements import judgements
 
 _COLUMNS = Columns("value", "low", "high", "n", "excluded")
 _OF_CHOICES = {"percent_agreement": "percent agreement", "cohen_kappa": "Cohen's kappa", "gwet_ac": "Gwet's AC1"}
@@ -37,10 +38,12 @@ def rater_rows(store: Store, state: ReviewState, trust: Trust) -> Iterator[Row]:
     ``excluded`` are the items that the model rated and that do not enter, by reason.
     """
     with store.read() as cursor:
-        ratings = model_ratings(cursor, state.form.name, [item.item for item in state.items])
-    by_rater: dict[tuple[str, str, str], dict[str, ModelRating]] = defaultdict(dict)
-    for rating in ratings:
-        by_rater[rating.model, rating.prompt_hash, rating.question][rating.item] = rating
+        answers = judgements(
+            cursor, [state.form.name], subjects=[item.item for item in state.items], kinds=("model", "rule")
+        )
+    by_rater: dict[tuple[str, str, str], dict[str, Judgement]] = defaultdict(dict)
+    for answer in answers:
+        by_rater[answer.judge.name, answer.judge.prompt_hash, answer.question].setdefault(answer.subject, answer)
     questions = [question for question in state.form.questions if question.values]
     judged = {question.id: judged_items(store, state, question.id) for question in questions}
     for model, prompt_hash in dict.fromkeys(key[:2] for key in by_rater):
@@ -59,7 +62,7 @@ class _Pairs(NamedTuple):
 
 
 def _pairs(
-    state: ReviewState, question: FormQuestion, judged: Sequence[JudgedItem], rated: Mapping[str, ModelRating]
+    state: ReviewState, question: FormQuestion, judged: Sequence[JudgedItem], rated: Mapping[str, Judgement]
 ) -> _Pairs:
     weights: dict[tuple[str, str, str], float] = defaultdict(float)
     excluded: Counter[str] = Counter()
@@ -74,7 +77,7 @@ def _pairs(
             decision, reason = item.decided(state.form)
             people = () if decision is None else (decision,)
         people = tuple(value for value in people if value in question.values)
-        if rating.value is None:
+        if rating.value is None or rating.void:
             excluded["void"] += 1
         elif rating.value == CANNOT_JUDGE:
             excluded["the model cannot judge"] += 1
@@ -140,18 +143,20 @@ def rated_items(store: Store, state: ReviewState, question: FormQuestion, rater:
     with store.read() as cursor:
         pool = [candidate.item for candidate in pool_of(cursor, state.review.plan)]
         names = dict.fromkeys([*(item.item for item in state.items), *pool])
-        about_form = model_ratings(cursor, state.form.name, names)
-        stored = [rating for rating in about_form if (rating.model, rating.question) == (model, question.id)]
-        prompts = {rating.prompt_hash for rating in stored if prompt in ("", rating.prompt_hash)}
+        about_form = judgements(cursor, [state.form.name], subjects=names, kinds=("model", "rule"))
+        stored = [answer for answer in about_form if (answer.judge.name, answer.question) == (model, question.id)]
+        prompts = {answer.judge.prompt_hash for answer in stored if prompt in ("", answer.judge.prompt_hash)}
         if len(prompts) != 1:
             raise UsageError(
                 f"{rater} has rated under several prompts: name one, as in {model!r} {min(prompts)}."
                 if prompts
-                else f"{rater} has rated no item of {state.review.name}: `job ratings` asks it."
+                else f"{rater} has rated no item of {state.review.name}: `job judge` asks it."
             )
-        ratings = {rating.item: rating for rating in stored if rating.prompt_hash in prompts}
+        ratings = {answer.subject: answer for answer in stored if answer.judge.prompt_hash in prompts}
         about = cases_and_models(cursor, list(ratings))
     return [
-        JudgedItem(item, *about[item], {model: rating.value if rating.value is not None else CANNOT_JUDGE})
-        for item, rating in ratings.items()
+        JudgedItem(
+            item, *about[item], {model: answer.value if answer.value is not None and not answer.void else CANNOT_JUDGE}
+        )
+        for item, answer in ratings.items()
     ]

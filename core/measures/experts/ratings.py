@@ -2,7 +2,7 @@
 
 An item's answer to a question is that of all its annotators if they agree. Otherwise it is decided as the form says: by
 a third annotator, by the majority, or as the mean of a scale. Items without a decision are counted with the reason.
-Intervals are over cases, because items about one case are correlated. Answers of models (``job ratings``) are never
+Intervals are over cases, because items about one case are correlated. Answers of models (``job judge``) are never
 among those of people; they have figures of their own.
 """
 
@@ -43,7 +43,7 @@ def report(
         "complete and incomplete histories (`imported` instead of a review: annotations from files).",
     ] = "shares",
     hourly_rate: Annotated[float | None, "Cost of an hour of an annotator, for the cost of a hundred items."] = None,
-    rater: Annotated[str | None, "Shares and means of a model's answers (`job ratings`), not of people's."] = None,
+    rater: Annotated[str | None, "Shares and means of a model's answers (`job judge`), not of people's."] = None,
     least_items: Annotated[int, "Items judged by people below which a model rater is not calibrated."] = ENOUGH_LABELS,
     least_agreement: Annotated[
         float, "Percent agreement with people (0 to 1) below which it is not."
@@ -268,7 +268,7 @@ RATERS = Section(
     {"part": "models"},
     kind="table",
     heads={"n": "Items", "rater": "Model", "prompts": "Prompt"},
-    help="Models that filled in the same form (job ratings), against people. On a choice: with their decision. "
+    help="Models that filled in the same form (`job judge`), against people. On a choice: with their decision. "
     "On a scale: with single persons (ordinal weights), as the mean over the persons of an item; this compares with "
     "the agreement between two persons. 95 % intervals leave out one case at a time. Calibrated: people judged at "
     "least 50 of the items, and the percent agreement is at least 0.85.",

@@ -1,6 +1,7 @@
 """Results of reviews: counts while a review is blinded, then figures by model; the release; graders."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -8,7 +9,7 @@ import streamlit as st
 
 from core.errors import AnamnesisError
 from core.frameworks.starts import ANNOTATIONS, REVIEW
-from core.jobs.rating import FormRating
+from core.jobs.judge import Judging
 from core.measures.base import Result
 from core.measures.experts.adjudication import CONFUSION, IMPORTED
 from core.measures.experts.by_model import BY_MODEL
@@ -187,11 +188,12 @@ def draw_results() -> None:
             draw_section(section, _ALL, options={"review": source}, name=name, empty=empty)
             if section is RATERS:
                 with st.expander("Have a model rate these items", icon=":material/rate_review:"):
+                    job = Judging(state.form.name, review=source)
                     draw_judging(
-                        FormRating,
-                        lambda model, address: FormRating(source, model, base_url=address),
+                        Judging,
+                        lambda model, address, job=job: replace(job, by=(model,), base_url=address),
                         "experts_rating",
-                        source,
+                        job.instance,
                     )
         if plan.kind == "answers":
             draw_review_grader(state)

@@ -12,15 +12,12 @@ import pytest
 
 from core.asking.scene import Turn
 from core.errors import AnamnesisError, UsageError
-from core.events import Event
 from core.jobs.ask_job import AskOutcome, estimate_job, run_job
 from core.jobs.engine import Options
 from core.jobs.judges import facts_in
 from core.jobs.progress import Stop
-from core.jobs.raters import rating_pack, rating_request
 from core.jobs.rubrics import RubricJudging, default_judge
 from core.journal import DeletedLine
-from core.judging.form import Form, FormQuestion
 from core.judging.quotations import check_quotation
 from core.measures.base import MetricRequest, Row
 from core.measures.rubrics.judges import report_judges
@@ -33,7 +30,6 @@ from core.measures.urgency.asking import read_urgency
 from core.models.failures import RetryPolicy
 from core.models.registry import Registry, load_registry
 from core.models.settings import default_paths
-from core.reviews.items import BlindedItem
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.rubric_judgements import quotations_from_json, rubric_verdicts
@@ -378,7 +374,7 @@ def test_a_scripted_first_message_is_no_evidence() -> None:
 
 
 def test_a_scripted_first_message_is_no_evidence_for_other_judges() -> None:
-    """Of urgency, of a fact that was withheld, of an invention and of a question of a form; P0 states the complaint."""
+    """Of urgency, of a fact that was withheld and of an invention; P0 states the complaint."""
     greeting = (
         Turn("doctor", "Any symptoms today?", scripted=True),
         Turn("patient", "None to speak of."),
@@ -405,20 +401,6 @@ def test_a_scripted_first_message_is_no_evidence_for_other_judges() -> None:
     invention = {"turn": 0, "words": "My chest hurts badly."}
     told = {"facts": [], "invented": [invention]}
     assert (facts_in(json.dumps(told), [], opening).things, facts_in(json.dumps(told), [], opening).dropped) == ((), 1)
-
-    events: list[Event] = [Utterance(turn=n, role=turn.role, text=turn.text) for n, turn in enumerate(greeting)]
-    values = {"id": "q", "title": "Q", "wording": "W", "options": {"1": "a", "2": "b"}}
-    question = FormQuestion.model_validate(values)
-    form = Form.model_validate({"name": "f", "title": "F", "subject": "conversation", "questions": [values]})
-    for words, scripted, value in (
-        ("Any symptoms today?", True, None),
-        ("Any symptoms today?", False, "1"),
-        ("Any fever today?", True, "1"),
-    ):
-        item = BlindedItem(None, events, scripted=(scripted, False))
-        request = rating_request(rating_pack(), form, [question], item)
-        answer = {"answers": [{"id": "q", "answer": "1", "message": 0, "words": words}]}
-        assert request.read(json.dumps(answer))[0].value == value, (words, scripted)
 
 
 def test_a_verdict_on_words_of_the_patient_is_unjudged_and_counted(store: Store) -> None:
