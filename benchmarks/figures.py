@@ -40,7 +40,7 @@ NEEDED: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "suitability": [{"dataset": "library"}],
     "items": [{"dataset": "library"}],
     "experts": [{"review": "Hearts"}, {"review": "Free responses"}, {"review": "Vignettes"}],
-    "agreement_by_model": [{"review": "Hearts"}, {"review": "Free responses"}],
+    "agreement": [{}, {"review": "Hearts"}, {"review": "Free responses"}],
     "completeness": [{"review": "Hearts"}],
     "ratings": [{"review": "Hearts"}, {"review": "Free responses"}, {"review": "Criteria"}],
     "monitor": [{"versions": "mistral_v1_7b,gpt_3_5"}],

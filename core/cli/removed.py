@@ -27,6 +27,8 @@ REMOVED: dict[str, str] = {
     "report ranking": "it is `report accuracy --rank`.",
     "report before_after": "it is `report accuracy --by period`.",
     "job ratings": "it is `job judge FORM --review NAME --by MODEL`.",
+    "report agreement_by_model": "it is `report agreement --by model`.",
+    "report judge_status": "it is `report agreement --part status`, and `report calibration` for figures.",
     "report completeness": "it is `report ratings --part completeness`.",
 }
 """Command (``NAME``, or ``GROUP NAME``) → a sentence that says what to use instead."""

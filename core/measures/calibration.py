@@ -1,212 +1,82 @@
-"""How far a judge agrees with experts, and the figures that both give together.
+"""``report calibration``: figures that a judge and experts give together, for any question of any form.
 
-A judge is a model, its prompts and, if it has several, one of its questions. It is *calibrated* if enough of its
-verdicts were also judged by people and enough of them are equal. The figures of judge and experts together are
-prediction-powered means (``core.stats.calibrated``), with the estimator of Rogan and Gladen as the second line: that
-one assumes that the judge's error rates on the experts' items hold for all items.
+They are prediction-powered means (``core.stats.calibrated``), with the estimator of Rogan and Gladen as the second
+line: that one assumes that the judge's error rates on the experts' items hold for all items.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from core.measures.base import Columns, Row, Severity
-from core.stats.agreement import agreement_by_case
-from core.stats.calibrated import (
-    FEWEST,
-    CalibratedMean,
-    JudgedItem,
-    calibrated_difference,
-    calibrated_mean,
-    resemblance,
-)
+from core.frameworks.starts import REVIEW
+from core.judging.calibration import JudgedStatement, rogan_gladen_mean
+from core.measures.base import CASES_OF_RUNS, Columns, MetricRequest, Positional, Row, Section, metric
+from core.measures.opinions import Opinions, labelled, read_opinions
+from core.stats.calibrated import FEWEST, CalibratedMean, calibrated_difference, calibrated_mean, resemblance
 from core.stats.differences import changes
-from core.stats.intervals import NOTHING, Interval
-from core.stats.ratios import percentiles, resampled_sums
-from core.stats.smoothed import ratio_interval
+from core.stats.intervals import NOTHING
 
-Status = Literal["calibrated", "inconsistent with itself", "not calibrated"]
-ENOUGH_LABELS = 50
-ENOUGH_AGREEMENT = 0.85
-ENOUGH_OF_EACH = 0.5
-"""Share of equal verdicts among those that people answered with yes, and among those with no, that a judge needs: where
-no is rare, a judge that always says yes is nearly always right."""
-CONSISTENT = 0.9
-"""Share of equal verdicts of a judge on the same item from which it counts as consistent."""
 _STEPS = (10, 25, 50, 100, 200)
+Part = Literal["figures", "differences", "audit", "plan"]
 
 
-class Trust(NamedTuple):
-    """When a judge counts as calibrated: the number of items that people judged, and shares of equal verdicts."""
+@metric(
+    "calibration",
+    *CASES_OF_RUNS,
+    empty="No judge answered a question of which people answered a part. A review counts once it is unblinded.",
+    starts=(REVIEW,),
+    page="judges",
+    noted=False,
+)
+def report(
+    request: MetricRequest,
+    form: Annotated[str | None, Positional("Name of a form, or rubric:NAME; without one, all forms.")] = None,
+    part: Annotated[
+        Part,
+        "Figures of judge and experts together; their differences from the first condition that experts judged; "
+        "whether the experts' items resemble the others; what more judgements would bring.",
+    ] = "figures",
+    judge: Annotated[str | None, "Only this judge."] = None,
+) -> Iterator[Row]:
+    """Report shares of yes and means of scales, as a judge's answers corrected by those of people on a part.
 
-    least_items: int = ENOUGH_LABELS
-    least_agreement: float = ENOUGH_AGREEMENT
-    consistency: float = CONSISTENT
-    least_of_each: float = ENOUGH_OF_EACH
-
-
-@dataclass(frozen=True)
-class JudgedStatement:
-    """A yes-or-no verdict of a judge on an item, with that of experts if they judged it.
-
-    ``worth`` is what a yes adds to the figure (1 for a share, points for a score); ``weight`` is the number of items
-    of its stratum for which an item with an expert's verdict stands; ``features`` describe the item for the audit.
+    They are unbiased if the experts' items were drawn at random. Accuracies by grader and experts are in ``report
+    graders --part accuracy``: of free responses only those are read here that people judged.
     """
-
-    case: str
-    judge: bool
-    expert: bool | None = None
-    worth: float = 1.0
-    weight: float = 1.0
-    features: Mapping[str, float] | None = None
-
-    @property
-    def scores(self) -> JudgedItem:
-        expert = None if self.expert is None else self.worth * self.expert
-        return JudgedItem(
-            self.case, self.worth * self.judge, expert, self.weight, min(0.0, self.worth), max(0.0, self.worth)
-        )
+    excluded: dict[str, int] = defaultdict(int)
+    for opinions in request.read(read_opinions, request.selection, form).opinions:
+        if opinions.question.id != "equivalent" and (opinions.ordered or opinions.question.yes):
+            yield from _of_question(opinions.drawn_fairly, part, judge, excluded)
+    if excluded:
+        reasons = ", ".join(f"{reason} {n:,}" for reason, n in excluded.items())
+        request.note(f"Answers that enter no figure: {reasons}.", kind="excluded")
 
 
-class Agreement(NamedTuple):
-    """Equal verdicts of a judge and experts; coefficients are NaN if undefined, intervals (95 %) are over cases.
-
-    ``excess`` is the share that the judge answers with yes minus the share that experts do, −1 to 1.
-    """
-
-    n: int
-    cases: int
-    share: float
-    interval: Interval
-    kappa: float
-    sensitivity: float
-    specificity: float
-    excess: float = math.nan
-    excess_interval: Interval = NOTHING
-
-    @property
-    def of_each(self) -> tuple[float, float]:
-        return self.sensitivity, self.specificity
-
-
-def agreement_with_experts(items: Iterable[JudgedStatement]) -> Agreement:
-    """Compare the verdicts on the items that experts judged; an item counts by its weight, figures are 0 to 1."""
-    labelled = [item for item in items if item.expert is not None]
-    if not labelled:
-        return Agreement(0, 0, math.nan, NOTHING, math.nan, math.nan, math.nan)
-    mean_weight = sum(item.weight for item in labelled) / len(labelled)
-    by_case: dict[str, NDArray[np.float64]] = defaultdict(lambda: np.zeros((2, 2)))
-    for item in labelled:
-        by_case[item.case][int(not item.judge), int(not item.expert)] += item.weight / mean_weight
-    table = np.array(list(by_case.values()))
-    (figures,) = agreement_by_case([table])
-    share = figures["percent_agreement"]
-    (both, judge_only), (expert_only, neither) = table.sum(axis=0)
-    sizes = table.sum(axis=(1, 2))
-    excess = table[:, 0, 1] - table[:, 1, 0]
-    low, high = ratio_interval((sizes + excess) / 2, sizes)
-    return Agreement(
-        len(labelled),
-        len(table),
-        share.value,
-        share.interval,
-        figures["cohen_kappa"].value,
-        both / (both + expert_only) if both + expert_only else math.nan,
-        neither / (neither + judge_only) if neither + judge_only else math.nan,
-        float(excess.sum() / sizes.sum()),
-        Interval(2 * low - 1, 2 * high - 1),
-    )
-
-
-def status_of(
-    n: int, agreement: float, trust: Trust, consistency: float | None = None, of_each: Sequence[float] = ()
-) -> Status:
-    """Return the status of a judge.
-
-    Args:
-        n: Items that people judged, too.
-        agreement: The share of equal verdicts among them, or percent agreement with ordinal weights (0 to 1).
-        trust: What a calibrated judge needs.
-        consistency: The share of equal verdicts of its repeats; ``None`` if it never judged an item twice.
-        of_each: The share of equal verdicts among those that people answered with yes, and with no; NaN without any.
-    """
-    if consistency is not None and consistency < trust.consistency:
-        return "inconsistent with itself"
-    enough = n >= trust.least_items and agreement >= trust.least_agreement
-    return "calibrated" if enough and all(share >= trust.least_of_each for share in of_each) else "not calibrated"
-
-
-def in_words(status: Status, agreement: Agreement) -> str:
-    """Return a status with what it rests on."""
-    if not agreement.n:
-        return f"{status}: no verdict was judged by people"
-    words = [f"n = {agreement.n:,}", f"{agreement.share:.0%} equal"]
-    for share, verdict in zip(agreement.of_each, ("yes", "no"), strict=True):
-        if math.isnan(share):
-            words.append(f"people never say {verdict}")
-        elif share < ENOUGH_OF_EACH:
-            words.append(f"{share:.0%} where people say {verdict}")
-    return f"{status} ({', '.join(words)})"
-
-
-def differing_errors(by_condition: Mapping[str, Sequence[JudgedStatement]]) -> Iterator[tuple[str, Severity]]:
-    """Yield notes on a judge whose error is not known to be the same under all conditions that are compared.
-
-    A difference of errors moves the difference of the judge's scores. It is noted if its interval excludes 0, widened
-    for the number of pairs (Šidák); cases are resampled.
-    """
-    measured = {name: agreement_with_experts(items) for name, items in by_condition.items()}
-    labelled = [name for name, agreement in measured.items() if agreement.n]
-    if labelled and (unknown := [name for name in measured if name not in labelled]):
-        yield (
-            f"People judged verdicts on {', '.join(labelled)} only: how the judge errs on {', '.join(unknown)} is not "
-            "known.",
-            "high",
-        )
-    pairs = list(combinations(labelled, 2))
-    level = 0.95 ** (1 / max(1, len(pairs)))
-    differing = {
-        name
-        for first, second in pairs
-        if _errors_differ(by_condition[first], by_condition[second], level)
-        for name in (first, second)
-    }
-    if differing:
-        excesses = "; ".join(
-            f"{name} {measured[name].excess:+.2f} (n = {measured[name].n:,})" for name in labelled if name in differing
-        )
-        yield (
-            f"The judge errs differently on these conditions: its share of yes minus that of people is {excesses}. "
-            "Compare the scores of judge and experts together.",
-            "high",
-        )
-
-
-def _errors_differ(first: Sequence[JudgedStatement], second: Sequence[JudgedStatement], level: float) -> bool:
-    by_case: dict[str, NDArray[np.float64]] = defaultdict(lambda: np.zeros(4))
-    for side, items in enumerate((first, second)):
-        for item in items:
-            if item.expert is not None:
-                by_case[item.case][2 * side : 2 * side + 2] += (
-                    item.weight,
-                    item.weight * (item.judge - float(item.expert)),
-                )
-    table = np.array(list(by_case.values()))
-    fewer = int(min((table[:, 0] > 0).sum(), (table[:, 2] > 0).sum()))
-    if fewer < FEWEST:
-        return False
-    n_first, of_first, n_second, of_second = resampled_sums(table).T
-    with np.errstate(divide="ignore", invalid="ignore"):
-        low, high = percentiles(of_second / n_second - of_first / n_first, fewer, level)
-    return low > 1e-12 or high < -1e-12  # equal errors differ by rounding
+def _of_question(opinions: Opinions, part: Part, only: str | None, excluded: dict[str, int]) -> Iterator[Row]:
+    for judge in (judge for judge in opinions.judges if only in (None, judge.name)):
+        by_condition, left_out = labelled(opinions, judge)
+        if not any(item.expert is not None for items in by_condition.values() for item in items):
+            continue
+        for reason, number in left_out.items():
+            excluded[reason] += number
+        label = {
+            "judge": judge.name,
+            "prompts": judge.prompt_hash,
+            "form": opinions.form,
+            "question": opinions.question.title,
+        }
+        if part == "differences":
+            yield from calibrated_differences(by_condition, label)
+            continue
+        rows = _ROWS[part]
+        for model, items in by_condition.items():
+            if any(item.expert is not None for item in items):
+                yield from rows({"model": model, **label}, items)
 
 
 SCORES = Columns("value", "low", "high", "n")
@@ -216,13 +86,13 @@ _METHODS = ("judge and experts (PPI++)", "corrected (Rogan and Gladen)", "expert
 def calibrated_rows(label: Mapping[str, Any], items: Sequence[JudgedStatement]) -> Iterator[Row]:
     """Yield the mean worth of the items in four ways: judge and experts together, corrected, and each alone.
 
-    Means and bounds are shown within 0 to 1. n is the number of items behind each: all, or those that experts judged.
-    ``lambda`` is the weight of the judge. Without experts there is the judge alone.
+    Means and bounds are shown within the scale, 0 to 1 for yes or no. n is the number of items behind each: all, or
+    those that experts judged. ``lambda`` is the weight of the judge. Without experts there is the judge alone.
     """
     if not items:
         return
     result = calibrated_mean([item.scores for item in items])
-    corrected, interval = _rogan_gladen(items)
+    corrected, interval = rogan_gladen_mean(items) if items[0].yes_or_no else (None, NOTHING)
     figures = (
         (result.estimate if result.labelled_cases >= FEWEST else None, result.interval, result.items),
         (corrected, interval, result.items),
@@ -236,11 +106,13 @@ def calibrated_rows(label: Mapping[str, Any], items: Sequence[JudgedStatement]) 
                 "n_labelled": result.labelled,
                 "lambda": result.tuning if method == _METHODS[0] else None,
             }
-            shown, lowest, highest = np.clip([mean, low, high], 0.0, 1.0).tolist()
+            shown, lowest, highest = np.clip([mean, low, high], items[0].least, items[0].most).tolist()
             yield Row({**label, "figure": method}, shown, lowest, highest, n, more=more, unit="items", columns=SCORES)
 
 
-def calibrated_differences(by_condition: Mapping[str, Sequence[JudgedStatement]]) -> Iterator[Row]:
+def calibrated_differences(
+    by_condition: Mapping[str, Sequence[JudgedStatement]], label: Mapping[str, Any] | None = None
+) -> Iterator[Row]:
     """Yield differences in the mean worth of items: by judge and experts together, and by the judge alone.
 
     Every condition is compared with the first that experts judged. n is the number of items of both sides that experts
@@ -257,7 +129,7 @@ def calibrated_differences(by_condition: Mapping[str, Sequence[JudgedStatement]]
         judge = [calibrated_mean(side).judge for side in sides]
         labelled = [sum(item.expert is not None for item in side) for side in sides]
         yield Row(
-            {"first": first, "second": second},
+            {**(label or {}), "first": first, "second": second},
             _number(value),
             *interval,
             sum(labelled),
@@ -269,35 +141,6 @@ def calibrated_differences(by_condition: Mapping[str, Sequence[JudgedStatement]]
 
 def _number(value: float | None) -> float | None:
     return None if value is None or math.isnan(value) else value
-
-
-def _sums(items: Sequence[JudgedStatement]) -> NDArray[np.float64]:
-    """Return case × (Σ worth · judge, items, Σ worth, and the weighted counts of judge × expert)."""
-    by_case: dict[str, NDArray[np.float64]] = {}
-    for item in items:
-        row = by_case.setdefault(item.case, np.zeros(7))
-        row[:3] += item.worth * item.judge, 1, item.worth
-        if item.expert is not None:
-            row[3 + 2 * (not item.judge) + (not item.expert)] += item.weight
-    return np.array(list(by_case.values()))
-
-
-def _rogan_gladen(items: Sequence[JudgedStatement]) -> tuple[float | None, Interval]:
-    """Return the mean of worth · (verdict − false positive rate) / (sensitivity + specificity − 1), with 95 %."""
-    table = _sums(items)
-
-    def corrected(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-        judged, n, worth, both, judge_only, expert_only, neither = sums.T
-        with np.errstate(divide="ignore", invalid="ignore"):
-            false_positives = judge_only / (judge_only + neither)
-            youden = both / (both + expert_only) - false_positives
-            return np.where(youden > 0, (judged - false_positives * worth) / (youden * n), np.nan)
-
-    value = float(corrected(table.sum(axis=0)[None])[0])
-    labelled_cases = int((table[:, 3:].sum(axis=1) > 0).sum())
-    if math.isnan(value) or labelled_cases < FEWEST:
-        return _number(value), NOTHING
-    return value, percentiles(corrected(resampled_sums(table)), labelled_cases)
 
 
 def planned_rows(label: Mapping[str, Any], items: Sequence[JudgedStatement]) -> Iterator[Row]:
@@ -338,3 +181,49 @@ def audit_rows(label: Mapping[str, Any], items: Sequence[JudgedStatement]) -> It
             unit="items",
             columns=Columns("difference", "low", "high", "n"),
         )
+
+
+_ROWS: Mapping[str, Callable[[Mapping[str, Any], Sequence[JudgedStatement]], Iterator[Row]]] = {
+    "figures": calibrated_rows,
+    "audit": audit_rows,
+    "plan": planned_rows,
+}
+FIGURES = Section(
+    "Figures by judge and people together",
+    report,
+    {"part": "figures"},
+    kind="table",
+    folded=True,
+    heads={"value": "Value", "n": "Items", "n_labelled": "By people", "lambda": "λ"},
+    help="Judge and experts: a prediction-powered mean (PPI++), unbiased for any judge if people’s items were drawn at "
+    "random. Corrected: by Rogan and Gladen.",
+    page="judges",
+)
+FORECAST = Section(
+    "What more judgements would bring",
+    report,
+    {"part": "plan"},
+    kind="table",
+    folded=True,
+    heads={
+        "more_cases": "Further cases",
+        "half_width": "Interval ±",
+        "n_labelled": "By people now",
+        "more_judgements": "Further judgements",
+        "of_cases": "Of cases",
+    },
+    help="Half the width of the interval with people’s answers on further cases: a forecast.",
+    page="judges",
+)
+AUDIT = Section(
+    "Do people’s items resemble the others?",
+    report,
+    {"part": "audit"},
+    kind="table",
+    folded=True,
+    heads={"difference": "Difference", "n": "By people"},
+    help="Differences of people’s items from the others in standard deviations. Shifted: at least 0.25, and the "
+    "interval excludes 0, so that the items are no random sample; alike: the whole interval is within 0.25.",
+    page="judges",
+)
+SECTIONS = (FIGURES, FORECAST, AUDIT)

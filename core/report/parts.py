@@ -20,9 +20,9 @@ from core.jobs.repeat import run_command_of, transcripts_command
 from core.journal import PLAYED_ELSEWHERE
 from core.measures import set_up
 from core.measures.accuracy import report as accuracy
+from core.measures.agreement import report as agreement
 from core.measures.base import Note, Section
 from core.measures.endings import report as endings
-from core.measures.experts.judge_status import report as judge_status
 from core.measures.failures import report as failures
 from core.measures.flow import flow
 from core.measures.graders.report import report as graders
@@ -101,7 +101,7 @@ FIGURES: Mapping[str, Section] = {
     "endings": Section("How conversations ended", endings),
     "power": Section("Cases and trials for a difference of 0.05", report_power),
     "graders": Section("Agreement of graders with each other", graders),
-    "judge_status": Section("Agreement of judges with people, and their calibration", judge_status),
+    "judge_status": Section("Agreement of judges with people, and their calibration", agreement, {"part": "status"}),
     "safety": Section("Musts missed and must-nots done", report_safety),
     "urgency": Section("Urgency that doctors gave, against that of the cases", report_urgency),
     "memorisation": Section("Completions that are similar to the original", memorisation),

@@ -142,7 +142,7 @@ def test_results_are_shown_once_somebody_unblinds(store: Store, judged: Review, 
     assert list(shares.loc[list(MODELS), "Yes"]) == [6, 5]
     pairs = table(app, "p").iloc[0]
     assert (pairs["Cases"], pairs["Yes of the first only"], pairs["p"]) == (6, 1, "1.0000")
-    agreement = table(app, "Measure").set_index("Measure")
+    agreement = table(app, "Measure").set_index("Between").loc["people"].set_index("Measure")
     assert agreement.loc["percent agreement", "Value"] == pytest.approx(11 / 12)
     confusion = table(app, "Grader: right")
     # the grader calls all of the first model right and all of the second wrong

@@ -1,4 +1,4 @@
-"""Figures of the experts' answers: shares, paired tests, agreement, and the error of a grader.
+"""Figures of the experts' answers: shares, paired tests, and the error of a grader.
 
 The experts' answer is that of the single annotator, that of both if they agree, or else that of the third. Items about
 one case are correlated: intervals resample cases with all their items (``core.stats.smoothed``). Models' names are
@@ -24,7 +24,6 @@ from core.errors import UsageError
 from core.events import COUNTED
 from core.measures.base import Columns, Row
 from core.reviews.state import ReviewState
-from core.stats.agreement import agreement_by_case
 from core.stats.differences import mcnemar, paired_counts
 from core.stats.intervals import NOTHING, Interval, wilson_if_alike
 from core.stats.ratios import percentiles, ratio, resampled_sums
@@ -34,7 +33,7 @@ from core.store.queries.annotations import Annotation, annotations_of
 from core.store.queries.answers import CaseScore
 from core.store.queries.grades_by_grader import free_verdicts
 from core.store.queries.trials import trial_origins
-from core.store.review_records import ANSWERS, AnnotatedItem, ExpertAnswer, YesNo, parse_item, yes_no_questions
+from core.store.review_records import AnnotatedItem, ExpertAnswer, YesNo, parse_item, yes_no_questions
 
 How = Literal["single", "agreed", "tie_broken", "open"]
 TIE_BREAKER = "d3"
@@ -83,14 +82,6 @@ def decide(judgements: Iterable[ExpertAnswer], tie_breaker: str = TIE_BREAKER) -
 
 VALUE = Columns("value", "low", "high", "n")
 """Columns of the figures of ``report experts``."""
-MEASURES = {
-    "percent_agreement": "percent agreement",
-    "cohen_kappa": "Cohen's kappa",
-    "fleiss_kappa": "Fleiss' kappa",
-    "gwet_ac": "Gwet's AC1",
-    "krippendorff_alpha": "Krippendorff's alpha",
-}
-"""Coefficient of ``core.stats.agreement`` → its name in words."""
 
 
 def shares(decisions: Iterable[Decision]) -> list[Row]:
@@ -149,32 +140,6 @@ def pairs(decisions: Sequence[Decision], questions: Sequence[str]) -> list[dict[
                 }
             )
     return lines
-
-
-def agreement(decisions: Iterable[Decision], questions: Sequence[str]) -> list[Row]:
-    """Return the agreement of annotators on each yes-or-no question, over the items that two of them judged.
-
-    Cohen's kappa if the same two annotators judged all items, else Fleiss'.
-    """
-    listed, titles = list(decisions), yes_no_questions()
-    rows: list[Row] = []
-    for question in (question for question in questions if question in titles):
-        by_two = [d for d in listed if d.question == question and len(d.answers) == 2]
-        annotators = {annotator for d in by_two for annotator in d.answers}
-        cases = {case: place for place, case in enumerate(dict.fromkeys(d.case for d in by_two))}
-        table = np.zeros((len(cases), len(ANSWERS), len(ANSWERS)))
-        for decision in by_two:
-            # the same order for all items, because Cohen's kappa distinguishes the first judge from the second
-            first, second = (decision.answers[annotator] for annotator in sorted(decision.answers))
-            table[cases[decision.case], ANSWERS.index(first), ANSWERS.index(second)] += 1
-        (estimates,) = agreement_by_case([table])
-        other_kappa = "fleiss_kappa" if len(annotators) <= 2 else "cohen_kappa"
-        for name, words in MEASURES.items():
-            if name != other_kappa:
-                value, (low, high) = estimates[name]
-                label = {"question": titles[question], "measure": words}
-                rows.append(Row(label, value, low, high, len(by_two), unit="items", columns=VALUE))
-    return rows
 
 
 Floats = NDArray[np.float64]

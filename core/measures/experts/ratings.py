@@ -1,35 +1,32 @@
-"""``report ratings``: the answers to any form of a review: shares, means of scales, agreement, preferences, time.
+"""``report ratings``: the answers to any form of a review: shares, means of scales, time.
 
 An item's answer to a question is that of all its annotators if they agree. Otherwise it is decided as the form says: by
 a third annotator, by the majority, or as the mean of a scale. Items without a decision are counted with the reason.
 Intervals are over cases, because items about one case are correlated. Answers of models (``job judge``) are never
-among those of people; they have figures of their own.
+among those of people; they have figures of their own. Agreement is in ``report agreement``, choices between two
+conversations are in ``report preferences``.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-import numpy as np
-
-from core.judging.form import FormQuestion
+from core.errors import UsageError
+from core.judging.calibration import Trust
+from core.judging.form import CANNOT_JUDGE, FormQuestion
+from core.measures.agreement import note_status, statuses
 from core.measures.base import Columns, Listed, MetricRequest, Row, Section, metric
-from core.measures.calibration import ENOUGH_AGREEMENT, ENOUGH_LABELS, Trust
 from core.measures.experts.completeness import completeness_rows
 from core.measures.experts.judged import JudgedItem, judged_items, read_review
-from core.measures.experts.model_raters import note_calibration, rated_items, rater_rows
+from core.measures.opinions import Opinions, read_opinions
 from core.reviews.state import ReviewState
-from core.stats.agreement import many_judges_by_case
-from core.stats.choices import Choice, abilities
 from core.stats.scores import score_interval
 from core.stats.smoothed import ratio_interval
 
 VALUE = Columns("value", "low", "high", "n", "excluded")
-_FIRST, _SECOND, _EQUAL = "first", "second", "equal"
-"""Values of the question of a form about pairs that says which of the two is better."""
 
 
 @metric("ratings", empty="This review has no such answers yet.", page="judges", noted=False)
@@ -37,17 +34,12 @@ def report(
     request: MetricRequest,
     review: Annotated[str | None, "An unblinded review by name; without one, the newest."] = None,
     part: Annotated[
-        Literal["shares", "means", "agreement", "models", "preferences", "time", "words", "completeness"],
-        "Shares of answers, means of scales, agreement of the annotators, agreement of model raters with them, "
-        "abilities from choices between two conversations, time per item, answers in words, or diagnoses after "
-        "complete and incomplete histories (`imported` instead of a review: annotations from files).",
+        Literal["shares", "means", "time", "words", "completeness"],
+        "Shares of answers, means of scales, time per item, answers in words, or diagnoses after complete and "
+        "incomplete histories (`imported` instead of a review: annotations from files).",
     ] = "shares",
     hourly_rate: Annotated[float | None, "Cost of an hour of an annotator, for the cost of a hundred items."] = None,
-    rater: Annotated[str | None, "Shares and means of a model's answers (`job judge`), not of people's."] = None,
-    least_items: Annotated[int, "Items judged by people below which a model rater is not calibrated."] = ENOUGH_LABELS,
-    least_agreement: Annotated[
-        float, "Percent agreement with people (0 to 1) below which it is not."
-    ] = ENOUGH_AGREEMENT,
+    judge: Annotated[str | None, "Shares and means of this judge's answers (`job judge`), not of people's."] = None,
     arm: Annotated[str, "The arm whose diagnosis counts after a complete history, or not."] = "multi_turn:frq",
 ) -> Iterator[Listed]:
     """Report the answers to the form of a review. Answers of models are never counted among those of people."""
@@ -55,36 +47,53 @@ def report(
         yield from completeness_rows(request, review, arm)
         return
     state = request.read(read_review, review)
-    if part == "models" or rater:
-        trust = Trust(least_items, least_agreement)
-        agreement = list(rater_rows(request.store, state, trust))
-        note_calibration(request, [row for row in agreement if rater is None or rater.startswith(row.label["rater"])])
-        if part == "models":
-            yield from agreement
-            return
+    by_judge = {}
+    if judge:
+        opinions = request.read(read_opinions, None, state.form.name, state.review.review_id).opinions
+        by_judge = {each.question.id: _judged_by(each, judge) for each in opinions}
+        rows = [row for row in statuses(opinions, Trust()) if row.label["judge"] == judge.partition(" ")[0]]
+        note_status(request, rows)
 
     def items_about(question: FormQuestion) -> list[JudgedItem]:
-        if rater:
-            return rated_items(request.store, state, question, rater)
-        return judged_items(request.store, state, question.id)
+        return by_judge[question.id] if judge else judged_items(request.store, state, question.id)
 
-    scales = [question for question in state.form.questions if question.kind == "scale"]
-    choices = [question for question in state.form.questions if question.values and question.kind == "choice"]
     if part == "shares":
-        for question in choices:
-            yield from _shares(items_about(question), state, question)
+        for question in state.form.questions:
+            if question.kind == "choice":
+                yield from _shares(items_about(question), state, question)
     elif part == "means":
-        for question in scales:
-            yield from mean_rows(items_about(question), question)
-    elif part == "agreement":
-        for question in [*choices, *scales]:
-            yield from agreement_rows(question, judged_items(request.store, state, question.id))
-    elif part == "preferences":
-        yield from _preferences(request, state, choices)
+        for question in state.form.questions:
+            if question.kind == "scale":
+                yield from mean_rows(items_about(question), question)
     elif part == "time":
         yield from _times(state, hourly_rate)
     else:
         yield from _words(state)
+
+
+def _judged_by(opinions: Opinions, name: str) -> list[JudgedItem]:
+    """Return the items that a judge answered by the form, with its answer in place of those of people.
+
+    ``name`` is that of the judge, or name and hash of its prompts. Raises ``UsageError`` if several prompts would be
+    pooled, or if there is no answer.
+    """
+    judge, _, prompts = name.partition(" ")
+    chosen = [each for each in opinions.judges if each.name == judge and prompts in ("", each.prompt_hash)]
+    if len(chosen) != 1:
+        raise UsageError(
+            f"{judge} answered under several prompts: name one, as in '{judge} {min(e.prompt_hash for e in chosen)}'."
+            if chosen
+            else f"{name} answered nothing by the form {opinions.form}: `job judge` asks it."
+        )
+    return [
+        JudgedItem(
+            answer.subject,
+            opinions.items[answer.subject].case,
+            opinions.items[answer.subject].models,
+            {judge: CANNOT_JUDGE if answer.void else answer.value or CANNOT_JUDGE},
+        )
+        for answer in opinions.once(chosen[0])
+    ]
 
 
 def _by_models(items: Iterable[JudgedItem]) -> dict[str, list[JudgedItem]]:
@@ -140,80 +149,6 @@ def mean_rows(judged: Iterable[JudgedItem], question: FormQuestion) -> Iterator[
         )
 
 
-_COEFFICIENTS = {"percent_agreement": "percent agreement", "fleiss_kappa": "Fleiss' kappa", "gwet_ac": "Gwet's AC1"}
-
-
-def agreement_rows(question: FormQuestion, items: Sequence[JudgedItem], values: Sequence[str] = ()) -> Iterator[Row]:
-    """Yield the agreement of the annotators on the items that at least two of them judged.
-
-    On a scale, neighbouring points agree in part (ordinal weights), which makes Gwet's coefficient AC2. ``values``
-    replaces the categories, as the question's ``yes`` against the rest.
-    """
-    categories = list(values or question.values)
-    counts: dict[tuple[str, tuple[int, ...]], int] = Counter()
-    for item in items:
-        judged = [value for value in item.judged if value in categories]
-        if len(judged) >= 2:
-            counts[item.case, tuple(judged.count(category) for category in categories)] += 1
-    if not counts:
-        return
-    cases, patterns = (list(dict.fromkeys(part)) for part in zip(*counts, strict=True))
-    table = np.zeros((len(cases), len(patterns)))
-    for (case, pattern), number in counts.items():
-        table[cases.index(case), patterns.index(pattern)] = number
-    ordered = question.kind == "scale"
-    for name, coefficient in many_judges_by_case(patterns, table, ordered).items():
-        words = "Gwet's AC2" if ordered and name == "gwet_ac" else _COEFFICIENTS[name]
-        label = {"question": question.title, "measure": words}
-        low, high = coefficient.interval
-        yield Row(label, coefficient.value, low, high, int(table.sum()), unit="items", columns=VALUE)
-
-
-def choices_of(items: Iterable[JudgedItem]) -> list[Choice]:
-    """Return a choice for every annotator's answer about a pair; annotators who could not judge are left out."""
-    share = {_FIRST: 1.0, _SECOND: 0.0, _EQUAL: 0.5}
-    return [
-        Choice(*item.models, share[value], item.case)
-        for item in items
-        if len(item.models) == 2
-        for value in item.judged
-        if value in share
-    ]
-
-
-def _preferences(request: MetricRequest, state: ReviewState, choices: Sequence[FormQuestion]) -> Iterator[Row]:
-    if state.form.about != "pair":
-        return
-    for question in choices:
-        if not {_FIRST, _SECOND} <= set(question.values):
-            continue
-        judged = choices_of(judged_items(request.store, state, question.id))
-        wins: dict[str, float] = defaultdict(float)
-        comparisons: Counter[str] = Counter()
-        for choice in judged:
-            wins[choice.first] += choice.share
-            wins[choice.second] += 1 - choice.share
-            comparisons.update((choice.first, choice.second))
-        fitted = abilities(judged)
-        if fitted and any(np.isnan(ability.value) for ability in fitted.values()):
-            request.note(
-                "Abilities are not determined: a model is always or never chosen, or two groups of models were never "
-                "compared.",
-                "high",
-            )
-        for model, ability in fitted.items():
-            yield Row(
-                {"question": question.title, "model": model},
-                None if np.isnan(ability.value) else ability.value,
-                ability.interval.low,
-                ability.interval.high,
-                comparisons[model],
-                more={"chosen": wins[model] / comparisons[model]},
-                unit="comparisons",
-                columns=VALUE._replace(estimate="ability", excluded=None),
-            )
-
-
 def _times(state: ReviewState, hourly_rate: float | None) -> Iterator[Mapping[str, Any]]:
     """Yield the median minutes per complete item of each annotator, and the cost of a hundred items."""
     seconds: dict[str, list[float]] = {}
@@ -262,37 +197,6 @@ MEANS = Section(
     caption="The mean over an item’s annotators, then over the items of a case, then over cases.",
     page="judges",
 )
-RATERS = Section(
-    "Model raters",
-    report,
-    {"part": "models"},
-    kind="table",
-    heads={"n": "Items", "rater": "Model", "prompts": "Prompt"},
-    help="Models that filled in the same form (`job judge`), against people. On a choice: with their decision. "
-    "On a scale: with single persons (ordinal weights), as the mean over the persons of an item; this compares with "
-    "the agreement between two persons. 95 % intervals leave out one case at a time. Calibrated: people judged at "
-    "least 50 of the items, and the percent agreement is at least 0.85.",
-    page="judges",
-)
-AGREEMENT = Section(
-    "Agreement of all annotators",
-    report,
-    {"part": "agreement"},
-    kind="table",
-    heads={"n": "Items"},
-    help="Items that at least two annotators judged. On a scale, neighbouring points agree in part (ordinal weights). "
-    "95 % intervals leave out one case at a time.",
-    page="judges",
-)
-PREFERENCES = Section(
-    "Which conversation is better",
-    report,
-    {"part": "preferences"},
-    kind="table",
-    heads={"n": "Comparisons"},
-    help="Bradley and Terry’s abilities in log-odds, with mean 0; 95 % intervals are clustered by case.",
-    page="judges",
-)
 TIMES = Section(
     "Time per item",
     report,
@@ -319,22 +223,19 @@ COMPLETENESS = Section(
     "four numbers of a model.",
     page="judges",
 )  # fmt: skip
-SECTIONS = (SHARES, MEANS, AGREEMENT, RATERS, PREFERENCES, TIMES, WORDS)
+SECTIONS = (SHARES, MEANS, TIMES, WORDS)
 
 
 def sections_for(state: ReviewState) -> list[Section]:
     """Return the sections that can have rows for a review.
 
-    Reviews of the release's kinds have shares and agreement of their own (``core.measures.experts.report``).
+    Reviews of the release's kinds have shares of their own (``core.measures.experts.report``).
     """
     form, kinds = state.form, {question.kind for question in state.form.questions}
     answered = {question for (_, _, question), answer in state.newest.items() if answer.value}
     possible = {
         "shares": "choice" in kinds and not has_decisions(state),
         "means": "scale" in kinds,
-        "agreement": not has_decisions(state) and any(len(item.annotators) > 1 for item in state.items),
-        "models": form.about not in ("vignette", "criterion") and bool(kinds & {"choice", "scale"}),
-        "preferences": form.about == "pair",
         "time": any(answer.seconds is not None for answer in state.newest.values()),
         "words": any(question.id in answered for question in form.questions if not question.values),
     }

@@ -1,4 +1,4 @@
-"""``report experts``: the experts' answers by model, their agreement, graders, and experts' accuracy on vignettes."""
+"""``report experts``: the experts' answers by model, graders, and experts' accuracy on vignettes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from core.measures.base import Columns, Listed, MetricRequest, Row, Section, met
 from core.measures.experts.adjudication import (
     Decision,
     against_grader,
-    agreement,
     case_counts,
     confusion,
     count_agreement,
@@ -58,9 +57,8 @@ DERMATOLOGISTS = "dermatologist_accuracy_"
 def report(
     request: MetricRequest,
     part: Annotated[
-        Literal["shares", "pairs", "agreement", "grader", "baseline"],
-        "Shares by model, McNemar between models, the experts' agreement, the grader, or the accuracy of experts on "
-        "vignettes.",
+        Literal["shares", "pairs", "grader", "baseline"],
+        "Shares by model, McNemar between models, the grader, or the accuracy of experts on vignettes.",
     ] = "shares",
     review: Annotated[str | None, "An unblinded review by name; without it, the release's experts."] = None,
     imported: Annotated[bool, "Use annotations from files instead of the release's experts."] = False,
@@ -75,11 +73,7 @@ def report(
     else:
         decisions = request.read(read_decisions, review, imported)
         questions = [q for q in yes_no_questions() if any(decision.question == q for decision in decisions)]
-        rows: Sequence[Listed]
-        if part == "shares":
-            rows = shares(decisions)
-        else:
-            rows = pairs(decisions, questions) if part == "pairs" else agreement(decisions, questions)
+        rows: Sequence[Listed] = shares(decisions) if part == "shares" else pairs(decisions, questions)
         yield from map(_with_printed, rows) if published else rows
 
 
@@ -223,17 +217,6 @@ PAIRS = Section(
     help="McNemar’s exact two-sided test on the cases of both models; p is not corrected for the number of tests.",
     page="judges",
 )
-AGREEMENT = Section(
-    "Agreement of the annotators",
-    report,
-    {"part": "agreement"},
-    kind="table",
-    heads={"n": "Items"},
-    help="Items that two annotators judged independently; 95 % intervals leave out one case at a time. Kappa, "
-    "AC1 and alpha correct agreement for chance. If nearly all answers are the same, kappa and alpha can be low "
-    "although people agree; AC1 stays near the agreement. A dash: undefined, because all answers are the same.",
-    page="judges",
-)
 GRADERS = Section(
     "Graders next to the experts",
     report,
@@ -259,4 +242,4 @@ BASELINE = Section(
     "influenced the diagnosis.",
     page="judges",
 )
-SECTIONS = (SHARES, PAIRS, AGREEMENT, GRADERS, BASELINE)
+SECTIONS = (SHARES, PAIRS, GRADERS, BASELINE)

@@ -8,19 +8,16 @@ from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from core.frameworks.starts import REVIEW, RUBRICS
-from core.measures.base import Columns, MetricRequest, Row, Section, metric
-from core.measures.calibration import (
+from core.judging.calibration import (
     ENOUGH_AGREEMENT,
     ENOUGH_LABELS,
     JudgedStatement,
     Trust,
     agreement_with_experts,
-    audit_rows,
-    calibrated_differences,
-    calibrated_rows,
-    planned_rows,
     status_of,
 )
+from core.measures.base import Columns, MetricRequest, Row, Section, metric
+from core.measures.calibration import audit_rows, calibrated_differences, calibrated_rows, planned_rows
 from core.measures.rubrics.labels import expert_verdicts, labelled_statements
 from core.measures.rubrics.report import (
     ALL_AXES,

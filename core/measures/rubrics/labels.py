@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from core.measures.calibration import JudgedStatement
+from core.judging.calibration import JudgedStatement
 from core.measures.experts.judged import judged_items
 from core.measures.rubrics.rubric import Rubric
 from core.measures.rubrics.scores import JudgedConversation, Outcome, point_sums

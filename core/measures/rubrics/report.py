@@ -18,8 +18,7 @@ import pandas as pd
 from core.errors import UsageError
 from core.frameworks.casting import is_model
 from core.frameworks.starts import RUBRICS
-from core.measures.base import Columns, Comparison, Listed, MetricRequest, Row, Section, Severity, metric
-from core.measures.calibration import (
+from core.judging.calibration import (
     JudgedStatement,
     Status,
     Trust,
@@ -28,6 +27,7 @@ from core.measures.calibration import (
     in_words,
     status_of,
 )
+from core.measures.base import Columns, Comparison, Listed, MetricRequest, Row, Section, Severity, metric
 from core.measures.compare import Compared, difference_rows
 from core.measures.comparison import compare_cases
 from core.measures.extent import changed_keys, read_extents

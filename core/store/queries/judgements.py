@@ -133,6 +133,12 @@ def judgement_of(row: Mapping[str, Any]) -> Judgement:
     )
 
 
+def judged_forms(cursor: duckdb.DuckDBPyConnection) -> list[str]:
+    """Return the names of the forms that models or rules answered."""
+    sql = "SELECT DISTINCT form FROM judgements WHERE judge_kind <> 'person' ORDER BY form"
+    return [form for (form,) in cursor.execute(sql).fetchall()]
+
+
 def judged_keys(cursor: duckdb.DuckDBPyConnection, form: str, judge: Judge, subjects: Iterable[str]) -> set[JudgedKey]:
     """Return what a judge has answered of a form, void answers included."""
     values = {**judge._asdict(), "form": form, "subjects": list(subjects)}

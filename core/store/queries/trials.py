@@ -212,9 +212,14 @@ class TrialOrigin:
     trial: int
 
 
-def trial_origins(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]) -> dict[str, TrialOrigin]:
-    """Return trial → its subject, for stored trials; ``model`` is the condition among the runs of these trials."""
-    select(cursor, Selection(trials=trial_ids))
+def trial_origins(
+    cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str], within: Selection | None = None
+) -> dict[str, TrialOrigin]:
+    """Return trial → its subject, for stored trials; ``model`` is the condition among the runs of these trials.
+
+    ``within``: only those of its trials that are also selected.
+    """
+    select(cursor, replace(within or Selection(), trials=trial_ids))
     rows = cursor.execute("""
         SELECT trials.trial_id, run_id, model, chosen.case_key, trials.content_hash, dataset, specialty, trials.trial
         FROM chosen JOIN seated USING (run_id) JOIN trials USING (trial_id)""")

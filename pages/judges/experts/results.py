@@ -10,14 +10,15 @@ import streamlit as st
 from core.errors import AnamnesisError
 from core.frameworks.starts import ANNOTATIONS, REVIEW
 from core.jobs.judge import Judging
+from core.measures.agreement import AGREEMENT, ANSWERS, BY_MODEL, DIFFICULTY, STATUS, WORDS
 from core.measures.base import Result
-from core.measures.experts.adjudication import CONFUSION, IMPORTED
-from core.measures.experts.by_model import BY_MODEL
+from core.measures.calibration import AUDIT, FIGURES, FORECAST
+from core.measures.experts.adjudication import CONFUSION, IMPORTED, RELEASE
 from core.measures.experts.filling import can_fill, fill, read_filling
-from core.measures.experts.judge_status import FIGURES, STATUS
-from core.measures.experts.ratings import COMPLETENESS, RATERS, has_decisions, sections_for
-from core.measures.experts.report import AGREEMENT, BASELINE, GRADERS, PAIRS, SHARES, printed_figures, read_decisions
+from core.measures.experts.ratings import COMPLETENESS, has_decisions, sections_for
+from core.measures.experts.report import BASELINE, GRADERS, PAIRS, SHARES, printed_figures, read_decisions
 from core.measures.experts.workbooks import import_release_annotations
+from core.measures.preferences import PREFERENCES
 from core.reviews.reviewing import unblind
 from core.reviews.state import ReviewState
 from core.store.database import Store
@@ -55,19 +56,23 @@ def draw_figures(source: str, options: Mapping[str, Any]) -> Result | None:
         name=f"experts-pairs-{source}",
         empty="No case was judged for two models.",
     )
-    unpublished = {name: value for name, value in options.items() if name != "published"}
-    if any(row.n for row in section_result(AGREEMENT, _ALL, {**AGREEMENT.options, **unpublished}).figures):
-        draw_section(AGREEMENT, _ALL, options=unpublished, name=f"experts-agreement-{source}")
-        if len({row.label["model"] for row in shares.figures}) > 1:
-            draw_section(BY_MODEL, _ALL, options=unpublished, name=f"experts-by-model-{source}")
-    else:
-        st.caption("No item was judged by two annotators.")
     return shares
+
+
+def draw_agreement(source: str, *, by_model: bool = True) -> None:
+    """Draw how far the people and the models of a review agree; ``source`` is its id, or that of other experts."""
+    options = {"review": source}
+    empty = "No item was judged by two annotators."
+    if draw_section(AGREEMENT, _ALL, options=options, name="experts-agreement", empty=empty) and by_model:
+        draw_section(BY_MODEL, _ALL, options=options, name="experts-by-model")
 
 
 def draw_judge_status() -> None:
     if draw_section(STATUS, _ALL, name="judge-status", titled=False) is not None:
-        draw_section(FIGURES, _ALL, name="judge-figures")
+        for section in (FIGURES, FORECAST, AUDIT):
+            draw_section(section, _ALL, name=f"judge-{section.options['part']}")
+    for section in (ANSWERS, DIFFICULTY, WORDS):
+        draw_section(section, _ALL, name=f"judge-{section.options['part']}")
     link("judges", "Judges of rubrics", "rule", judges_part="Rubrics")
 
 
@@ -102,9 +107,10 @@ def draw_review_grader(state: ReviewState) -> None:
 
 def draw_release() -> None:
     """Draw the release’s figures next to the paper’s, or how to import the release."""
-    shares = draw_figures("release", {"published": True})
+    shares = draw_figures(RELEASE, {"published": True})
     if shares is None:
         return
+    draw_agreement(RELEASE)
     st.caption(
         "180 conversations of four models; two annotators, with a third of the items shared and ties broken by a third "
         "person (Johri et al. 2025). The paper truncates percentages."
@@ -150,6 +156,7 @@ def draw_results() -> None:
     )
     if source == IMPORTED:
         if draw_figures(IMPORTED, {"imported": True}) is not None:
+            draw_agreement(IMPORTED)
             draw_section(COMPLETENESS, _ALL, options={"review": IMPORTED}, name="experts-completeness")
         return
     state = by_id[source]
@@ -178,27 +185,28 @@ def draw_results() -> None:
             st.caption(f":material/visibility: Unblinded by {plain(unblinding.by)} when all items were answered.")
         if has_decisions(state):
             draw_figures(source, {"review": source})
-        elif state.form.about == "conversation" and shared:
-            draw_section(BY_MODEL, _ALL, options={"review": source}, name="experts-by-model")
         if plan.kind == "conversations":
             draw_section(COMPLETENESS, _ALL, options={"review": source}, name="experts-completeness")
         for section in sections_for(state):
-            empty = "No model has rated these items yet." if section is RATERS else ""
-            name = f"experts-{section.options['part']}"
-            draw_section(section, _ALL, options={"review": source}, name=name, empty=empty)
-            if section is RATERS:
-                with st.expander("Have a model rate these items", icon=":material/rate_review:"):
-                    job = Judging(state.form.name, review=source)
-                    draw_judging(
-                        Judging,
-                        lambda model, address, job=job: replace(job, by=(model,), base_url=address),
-                        "experts_rating",
-                        job.instance,
-                    )
+            draw_section(section, _ALL, options={"review": source}, name=f"experts-{section.options['part']}")
+        draw_agreement(source, by_model=state.form.about in ("conversation", "answer"))
+        if state.form.about == "pair":
+            draw_section(PREFERENCES, _ALL, options={"review": source}, name="experts-preferences")
+        if state.form.about != "criterion" and any(question.values for question in state.form.questions):
+            _draw_judging(state)
         if plan.kind == "answers":
             draw_review_grader(state)
         if can_fill(state):
             _draw_filling(state)
+
+
+def _draw_judging(state: ReviewState) -> None:
+    """Draw the start of a job in which a model answers the form of a review, too."""
+    job = Judging(state.form.name, review=state.review.review_id)
+    with st.expander("Have a model judge these items", icon=":material/rate_review:"):
+        draw_judging(
+            Judging, lambda model, address: replace(job, by=(model,), base_url=address), "experts_rating", job.instance
+        )
 
 
 def _draw_filling(state: ReviewState) -> None:

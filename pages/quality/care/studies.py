@@ -9,7 +9,7 @@ from core.frameworks.automedic.measures.composite import EQUAL, preference_revie
 from core.frameworks.automedic.measures.report import COMPOSITE, WEIGHTS
 from core.frameworks.automedic.measures.studies import SECTIONS
 from core.measures.base import Result
-from core.measures.experts.ratings import PREFERENCES
+from core.measures.preferences import PREFERENCES
 from core.store.selection import Selection
 from pages.kit.cached import read
 from pages.kit.controls import choose

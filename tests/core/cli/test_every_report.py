@@ -34,15 +34,11 @@ from tests.support.judged_rubric import store_judged
 from tests.support.stores import campaign, copy_of
 
 ASK = "<patient>Since when?</patient>"
-OPTIONS: Mapping[str, dict[str, str]] = {
-    "monitor": {"versions": "openai/b,openai/c"},
-    "experts": {"review": "First"},
-    "agreement_by_model": {"review": "First"},
-}
+OPTIONS: Mapping[str, dict[str, str]] = {"monitor": {"versions": "openai/b,openai/c"}, "experts": {"review": "First"}}
 """Report → the options that it needs here."""
 WITHOUT_ROWS = set(
-    "graded_choices graders hypotheses ledger memorisation prefixes prompts rubric_differences rubric_safety served"
-    " urgency".split()
+    "calibration graded_choices graders hypotheses ledger memorisation preferences prefixes prompts rubric_differences"
+    " rubric_safety served urgency".split()
 )
 """Reports of jobs, or of runs, that the study does not have; the judged runs share no case of equal content."""
 

@@ -24,20 +24,20 @@ from tests.support.stores import copy_of
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "monitor": {"versions": "reference/bayes · sample,reference/bayes"},
     "experts": {"review": "Free responses"},
-    "agreement_by_model": {"review": "Free responses"},
     "completeness": {"review": "Free responses"},
 }
 """Metric → the options that it needs here."""
 NOT_FIGURES = {
-    "agreement_by_model": "answers of experts to one review",
+    "agreement": "judges, under questions of forms",
+    "calibration": "judges, under questions of forms",
     "case_distribution": "cases of one data set",
     "care_studies": "answers of experts to one review",
     "dates": "when runs were made",
     "flow": "numbers of trials of runs",
     "hypotheses": "what runs state",
     "items": "cases of data sets",
-    "judge_status": "judges, under questions of forms",
     "played_cases": "the cases of each run",
+    "preferences": "judges, under questions of forms",
     "prompts": "prompts of runs",
     "ratings": "answers of experts to one review",
     "served": "model names of calls",

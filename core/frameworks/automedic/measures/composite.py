@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -28,9 +28,10 @@ from core.frameworks.automedic.measures.profile import (
     read_care,
 )
 from core.frameworks.automedic.queries import RULES
-from core.judging.form import CANNOT_JUDGE
 from core.measures.base import Columns, Row
-from core.measures.experts.judged import judged_items, read_review
+from core.measures.experts.judged import read_review
+from core.measures.opinions import read_opinions
+from core.measures.preferences import SHARES, question_of
 from core.reviews.state import states
 from core.stats.bootstrap import SEED
 from core.stats.choices import LogOdds, weights
@@ -50,7 +51,6 @@ RANGES: Final[Mapping[CareDimension, tuple[float, float]]] = {
     "robustness": (0.0, 1.0),
 }
 """Part → its lowest and highest possible value."""
-_SHARE: Final = {"first": 1.0, "second": 0.0, "equal": 0.5}
 _FIGURES: Final = ("conv", "static", "efficiency", "empathy", "failed")
 _RESAMPLES, _AT_ONCE = 4_000, 500
 _WEIGHT: Final = Columns("weight", "low", "high", "n", "excluded")
@@ -76,15 +76,7 @@ class FittedWeights(NamedTuple):
 
 def preference_reviews(store: Store) -> list[str]:
     """Return the names of unblinded reviews of pairs whose form asks for the better one, the newest first."""
-    return [
-        state.review.name
-        for state in states(store)
-        if state.review.unblinded and state.form.about == "pair" and _question_of(state.form.questions)
-    ]
-
-
-def _question_of(questions: Sequence[Any]) -> str:
-    return next((question.id for question in questions if {"first", "second"} <= set(question.values)), "")
+    return [state.review.name for state in states(store) if state.review.unblinded and question_of(state.form)]
 
 
 def fit_weights(store: Store, review: str | None = None) -> FittedWeights:
@@ -98,23 +90,23 @@ def fit_weights(store: Store, review: str | None = None) -> FittedWeights:
         if review is None:
             raise UsageError("No review of pairs of consultations is unblinded: plan one on Judges, under Experts.")
     state = read_review(store, review)
-    question = _question_of(state.form.questions) if state.form.about == "pair" else ""
+    question = question_of(state.form)
     if not question:
         raise UsageError(f"In the review {state.review.name} nobody chooses between two consultations.")
-    judged = judged_items(store, state, question)
-    figures = conversation_figures(store, [trial for item in judged for trial in parse_item(item.item).trials])
+    opinions = read_opinions(store, None, state.form.name, state.review.review_id).opinions
+    judged = next(each for each in opinions if each.question.id == question)
+    figures = conversation_figures(store, [trial for item in judged.items for trial in parse_item(item).trials])
     differences, shares, cases, excluded = list[Floats](), list[float](), list[str](), Counter[str]()
-    for item in judged:
-        first, second = (figures.get(trial) for trial in parse_item(item.item).trials)
-        for value in item.answers.values():
-            if value == CANNOT_JUDGE:
-                excluded["cannot be judged"] += 1
-            elif first is None or second is None or np.isnan(first - second).any():
-                excluded["a part is missing"] += 1
-            else:
-                differences.append(first - second)
-                shares.append(_SHARE[value])
-                cases.append(item.case)
+    for choice in judged.people:
+        first, second = (figures.get(trial) for trial in parse_item(choice.subject).trials)
+        if choice.value not in SHARES:
+            excluded["cannot be judged"] += 1
+        elif first is None or second is None or np.isnan(first - second).any():
+            excluded["a part is missing"] += 1
+        else:
+            differences.append(first - second)
+            shares.append(SHARES[choice.value])
+            cases.append(judged.case(choice.subject))
     table = np.array(differences).reshape(len(differences), len(PARTS))
     fitted = weights(table, shares, cases)
     spread = table.std(axis=0) if len(table) else np.zeros(len(PARTS))

@@ -21,9 +21,12 @@ from core.frameworks.automedic.measures.profile import CareDimension, parts, rea
 from core.frameworks.automedic.measures.published import MODELS, PAPER
 from core.frameworks.automedic.queries import RULES
 from core.frameworks.base import publisher
+from core.judging.agreement import COEFFICIENTS, ON_SCALES, among
+from core.judging.form import FormQuestion
+from core.judging.judgement import Judge, Judgement
 from core.measures.base import Columns, MetricRequest, Row, Section, metric
 from core.measures.experts.judged import JudgedItem, judged_items
-from core.measures.experts.ratings import agreement_rows, mean_rows
+from core.measures.experts.ratings import mean_rows
 from core.reviews.state import ReviewState, states
 from core.stats.agreement import agreement_by_case
 from core.stats.intervals import NOTHING
@@ -152,7 +155,7 @@ def _own(request: MetricRequest, state: ReviewState, part: Study) -> Iterator[Ro
         about_all.insert(0, (_PROFILE, state.form.questions[0], together))
     for about, question, items in about_all:
         if part != "scores":
-            for row in agreement_rows(question, items):
+            for row in _agreement_rows(question, items):
                 if row.label["measure"] in (_PERCENT, _AC2):
                     yield replace(row, label=_label(part, name, about, row.label["measure"]))
         if part != "agreement":
@@ -163,12 +166,30 @@ def _own(request: MetricRequest, state: ReviewState, part: Study) -> Iterator[Ro
                 yield replace(row, label=label, more=more, columns=_VALUE)
 
 
+def _agreement_rows(question: FormQuestion, items: Sequence[JudgedItem], values: Sequence[str] = ()) -> Iterator[Row]:
+    """Yield the agreement of the annotators on the items that at least two of them judged.
+
+    ``values`` replaces the categories, as the question's ``yes`` against the rest.
+    """
+    ordered = question.kind == "scale"
+    answers = [
+        Judgement(subject=str(number), form="", question=question.id, judge=Judge(name), value=value, at=0.0)
+        for number, item in enumerate(items)
+        for name, value in item.answers.items()
+    ]
+    found = among(answers, values or question.values, lambda number: items[int(number)].case, ordered=ordered)
+    for name, coefficient in found.coefficients.items():
+        label = {"question": question.title, "measure": (ON_SCALES if ordered else COEFFICIENTS)[name]}
+        low, high = coefficient.interval
+        yield Row(label, coefficient.value, low, high, found.items, unit="items", columns=_VALUE)
+
+
 def _filter_rows(store: Store, state: ReviewState, items: Sequence[JudgedItem]) -> Iterator[Row]:
     """Yield the agreement of the experts, on the verdict and with its reasons, and of each filter with the majority."""
     (question,) = state.form.questions
     verdicts = [_as_verdicts(item, question.yes) for item in items]
     for about, judged, values in ((_EXPERTS, verdicts, _VERDICTS), (f"{_EXPERTS}, with reasons", items, ())):
-        for row in agreement_rows(question, judged, values):
+        for row in _agreement_rows(question, judged, values):
             if row.label["measure"] in (_FLEISS, _PERCENT):
                 yield replace(row, label=_label("filter", state.review.name, about, row.label["measure"]))
     contents = {case.case_key: case.content_hash for case in cases_of(state.review.plan.case_set)}

@@ -9,8 +9,8 @@ from core.cli.app import main
 from core.datasets.case_fields import fits, groups_in, read_where, values_of
 from core.datasets.select import cases_of
 from core.errors import UsageError
+from core.measures import agreement
 from core.measures.base import MetricRequest, Row
-from core.measures.experts import by_model
 from core.measures.experts.completeness import JudgedHistory, cross_table
 from core.measures.experts.ratings import report
 from core.reviews.answering import record
@@ -72,7 +72,7 @@ def test_annotators_agree_on_one_model_and_differ_on_the_other(store: Store) -> 
     unblind(store, review.review_id, "Ada", "ties stay open")
     result = {
         row["model"]: (row.estimate, row.n)
-        for row in by_model.report.rows(MetricRequest(store), review=review.review_id)
+        for row in agreement.report.rows(MetricRequest(store), review=review.review_id, by="model")
         if row["question"] == "Complete medical history" and row["measure"] == "percent agreement"
     }
     assert result == {MODELS[0]: (1.0, 6), MODELS[1]: (0.0, 6)}

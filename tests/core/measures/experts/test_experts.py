@@ -13,8 +13,10 @@ import pytest
 
 from core.datasets.published import rows
 from core.errors import AnamnesisError
-from core.measures.experts.adjudication import Decision, agreement, decide, pairs, shares
+from core.measures.agreement import agreement_rows
+from core.measures.experts.adjudication import Decision, decide, pairs, shares
 from core.measures.experts.workbooks import FILES, expert_answers, read_rows
+from core.measures.opinions import of_decisions
 from core.store.review_records import ExpertAnswer, YesNo, yes_no_questions
 from tests.support.intervals import beta_bounds
 
@@ -103,7 +105,8 @@ def test_an_open_tie_is_in_no_share_and_in_no_paired_test() -> None:
 def test_agreement_is_that_of_the_two_who_did_not_know_of_the_tie() -> None:
     judgements = [j for case in range(8) for j in judged("a", str(case), d1="yes", d2="yes")]
     judgements += [*judged("a", "8", d1="yes", d2="no", d3="yes"), *judged("a", "9", d1="no", d2="no")]
-    result = {row["measure"]: row for row in agreement(decide(judgements), ["single_diagnosis"])}
+    (opinions,) = of_decisions(decide(judgements))
+    result = {row["measure"]: row for row in agreement_rows({}, opinions)}
     assert result["percent agreement"].estimate == pytest.approx(0.9, abs=1e-12)
     assert result["percent agreement"].n == 10
     # by chance 0.9·0.8 + 0.1·0.2 = 0.74
@@ -123,7 +126,8 @@ def test_intervals_of_shares_and_agreement_resample_cases() -> None:
         for entry in said(case, trial, d1="no" if case % 2 else "yes", d2="no" if case % 2 or not case % 4 else "yes")
     ]
     decisions = decide(judgements)
-    (measure,) = (row for row in agreement(decisions, ["medical_terms"]) if row["measure"] == "percent agreement")
+    (opinions,) = of_decisions(decisions)
+    (measure,) = (row for row in agreement_rows({}, opinions) if row["measure"] == "percent agreement")
     assert (measure.estimate, measure.n) == (0.75, 100)
     # the standard error of 20 cases, 0.0993 (of 100 items 0.043), and t(19) = 2.093, on the scale −log(1 − x)
     half = 2.093 * (0.75 * 0.25 / 19) ** 0.5 / 0.25

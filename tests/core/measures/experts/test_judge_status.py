@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from core.journal import DoneLine, RowLine
+from core.measures import agreement, calibration
 from core.measures.base import MetricRequest, Row
-from core.measures.experts.judge_status import EQUIVALENT, TERMS, report
 from core.reviews.reviewing import unblind
 from core.reviews.state import state_of
 from core.store.database import Store
@@ -17,9 +17,17 @@ from core.store.review_records import Review
 from tests.core.measures.experts.reviews import FIVE, MODELS, a_review, answer_all
 from tests.core.store.builders import write_journal
 
+TERMS, EQUIVALENT = "Patient used medical terms", "Same diagnosis"
+"""The titles of the questions."""
+
 
 def rows(store: Store, **options: object) -> list[Row]:
-    return list(report.rows(MetricRequest(store), **options))
+    listed = agreement.report.rows(MetricRequest(store), part="status", **options)
+    return [row for row in listed if isinstance(row, Row)]
+
+
+def figures(store: Store) -> list[Row]:
+    return list(calibration.report.rows(MetricRequest(store)))
 
 
 def judge_terms(store: Store) -> None:
@@ -63,13 +71,13 @@ def test_a_judge_of_terms_is_compared_with_people_on_the_same_conversations(stor
     assert rows(store) == []  # blinded: no figures yet
     unblind(store, review.review_id, "Ada")
     (row,) = rows(store)
-    assert (row["judge"], row["prompts"], row["about"]) == ("openai/judge", "abc", TERMS)
+    assert (row["judge"], row["prompts"], row["question"]) == ("openai/judge", "abc", TERMS)
     # of twelve conversations they differ on the fourth of the first model only
     assert (row.estimate, row.n) == (pytest.approx(11 / 12), 12)
     assert (row["sensitivity"], row["specificity"]) == (1.0, pytest.approx(8 / 9))
     assert row["status"] == "not calibrated"
     assert rows(store, least_items=12)[0]["status"] == "calibrated"
-    shares = {(r["model"], r["figure"]): r.estimate for r in rows(store, part="figures")}
+    shares = {(r["model"], r["figure"]): r.estimate for r in figures(store)}
     assert shares[MODELS[0], "judge alone"] == pytest.approx(4 / 6)
     # people judged all conversations, so both together say what they say
     assert shares[MODELS[0], "judge and experts (PPI++)"] == pytest.approx(3 / 6)
@@ -82,7 +90,7 @@ def test_a_grader_is_compared_on_free_responses(store: Store) -> None:
     answer_all(store, review, "Ada")  # the expert calls all right, the grader only the first model's
     unblind(store, review.review_id, "Ada")
     (row,) = rows(store)
-    assert (row["about"], row.estimate, row.n) == (EQUIVALENT, 0.5, 12)
+    assert (row["question"], row.estimate, row.n) == (EQUIVALENT, 0.5, 12)
 
 
 @pytest.mark.slow
@@ -99,6 +107,6 @@ def test_items_drawn_by_specialty_count_by_the_size_of_their_stratum(store: Stor
     with store.write() as connection:
         add_annotations(connection, answers)
     unblind(store, review.review_id, "Ada")
-    shares = {(r["model"], r["figure"]): r for r in rows(store, part="figures")}
+    shares = {(r["model"], r["figure"]): r for r in figures(store)}
     alone = shares[MODELS[0], "experts alone"]
     assert (alone.estimate, alone.n) == (pytest.approx(1 / 2), 3)  # without weights 2 of 3

@@ -9,9 +9,11 @@ import pytest
 
 from core.errors import UsageError
 from core.judging.form import CANNOT_JUDGE, FormQuestion, form_named, forms, read_form
-from core.measures.base import MetricRequest, Row
+from core.measures.agreement import report as agreement_report
+from core.measures.base import Metric, MetricRequest, Row
 from core.measures.experts.judged import JudgedItem
 from core.measures.experts.ratings import report, sections_for
+from core.measures.preferences import report as preferences_report
 from core.paths import ROOT
 from core.reviews.answering import record
 from core.reviews.reviewing import plan_review, unblind
@@ -27,6 +29,10 @@ EXPERTS = ("Ada", "Ben", "Cyd")
 
 def rows(store: Store, review: str, part: str) -> list[Row]:
     return [row for row in report.rows(MetricRequest(store), review=review, part=part) if isinstance(row, Row)]
+
+
+def of(store: Store, metric: Metric, review: str) -> list[Row]:
+    return [row for row in metric.rows(MetricRequest(store), review=review) if isinstance(row, Row)]
 
 
 def reviewed(store: Store, kind: str, number: int, **fields: object) -> Review:
@@ -104,12 +110,12 @@ def test_the_majority_decides_on_suitability(store: Store) -> None:
     accept = next(row for row in rows(store, "suitability", "shares") if row.label["answer"] == "Accept")
     # two of the three decided items; one has three different answers
     assert (accept.estimate, accept.n, accept.excluded) == (pytest.approx(2 / 3), 3, {"tied": 1})
-    agreement = {row.label["measure"]: row for row in rows(store, "suitability", "agreement")}
+    agreement = {row.label["measure"]: row for row in of(store, agreement_report, "suitability")}
     # pairs that agree: 3 of 3, 1 of 3, 0 of 3, 3 of 3
     assert agreement["percent agreement"].estimate == pytest.approx((1 + 1 / 3 + 0 + 1) / 4)
     times = list(report.rows(MetricRequest(store), review="suitability", part="time", hourly_rate=60.0))
     drawn = [section.options["part"] for section in sections_for(state_of(store, "suitability"))]
-    assert drawn == ["shares", "agreement", "models", "time"]  # no scale, no pair, no words
+    assert drawn == ["shares", "time"]  # no scale, no pair, no words
     # items took 1 to 4 minutes: a median of 2.5, and 100 items at 60 an hour cost 250
     assert times[0] == {"annotator": "Ada", "median_minutes": 2.5, "items": 4, "cost_of_100_items": 250.0}
 
@@ -122,13 +128,13 @@ def test_ratings_survive_the_loss_of_the_database(store: Store) -> None:
         for part in ("demographics", "basic", "optional"):
             answer(store, review, number, dict(zip(EXPERTS, ratings, strict=True)), part)
     unblind(store, review.review_id, "Ada")
-    before = {part: list(map(repr, rows(store, "profile_quality", part))) for part in ("means", "agreement")}
+    before = list(map(repr, rows(store, "profile_quality", "means")))
     mean = rows(store, "profile_quality", "means")[0]
     assert mean.estimate == pytest.approx((11 / 3 + 2 + 2) / 3)
     rebuilt = Store(store.path.with_name("rebuilt.duckdb"))
     store.journals.rename(rebuilt.journals)
     fold(rebuilt)
-    assert {part: list(map(repr, rows(rebuilt, "profile_quality", part))) for part in before} == before
+    assert list(map(repr, rows(rebuilt, "profile_quality", "means"))) == before
 
 
 def _with_profiles(store: Store) -> bool:
@@ -155,7 +161,7 @@ def test_preferences_between_two_models_are_their_log_odds(store: Store) -> None
         better = "first" if first.startswith("t0") == (number <= 4) else "second"
         record(store, review.review_id, number, "Ada", "better", better)
     unblind(store, review.review_id, "Ada")
-    fitted = {row.label["model"]: row for row in rows(store, "preference", "preferences")}
+    fitted = {row.label["model"]: row for row in of(store, preferences_report, "preference")}
     assert fitted[MODELS[0]].estimate == pytest.approx(math.log(4 / 2) / 2)
     assert fitted[MODELS[0]].more["chosen"] == pytest.approx(4 / 6)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from core.errors import UsageError
-from core.measures.experts.adjudication import against_grader, agreement, decisions_of, shares
+from core.measures import agreement
+from core.measures.base import MetricRequest
+from core.measures.experts.adjudication import against_grader, decisions_of, shares
 from core.reviews.answering import comment, highlight, record, span_of
 from core.reviews.blinding import blinded_dialogue, hidden
 from core.reviews.reviewing import unblind
@@ -118,8 +120,9 @@ def test_decisions_take_the_thirds_word_and_agreement_does_not(store: Store) -> 
     result = [row for row in shares(decisions) if row["question"] == yes_no_questions()["medical_terms"]]
     assert sum(row["yes"] for row in result) == 11
     assert sum(row.n for row in result) == 12
-    percent = next(row for row in agreement(decisions, ["medical_terms"]) if row["measure"] == "percent agreement")
-    assert (percent.estimate, percent.n) == (pytest.approx(10 / 12), 12)
+    listed = agreement.report.rows(MetricRequest(store), review="First")
+    percent = next(row for row in listed if row["question"] == yes_no_questions()["medical_terms"])
+    assert (percent["measure"], percent.estimate, percent.n) == ("percent agreement", pytest.approx(10 / 12), 12)
 
 
 def test_comments_and_highlights_are_kept_beside_the_answers(store: Store) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from core.errors import UsageError
+from core.judging.calibration import Trust
 from core.measures.base import MetricRequest, Row
-from core.measures.calibration import Trust
 from core.measures.rubrics.calibration import report_calibration
 from core.measures.rubrics.labels import statements_for
 from core.measures.rubrics.report import report_scores

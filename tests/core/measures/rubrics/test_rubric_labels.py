@@ -5,16 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.measures.calibration import (
+from core.judging.calibration import (
     JudgedStatement,
     Trust,
     agreement_with_experts,
-    calibrated_differences,
-    calibrated_rows,
     differing_errors,
     in_words,
     status_of,
 )
+from core.measures.calibration import calibrated_differences, calibrated_rows
 from core.measures.rubrics.labels import ExpertVerdicts, labelled_statements
 from core.measures.rubrics.rubric import Criterion
 from core.measures.rubrics.scores import JudgedConversation, Outcome, case_scores, conversation_score

@@ -1,0 +1,406 @@
+"""All answers to the questions of forms: those of people in unblinded reviews, and those of models and rules.
+
+Metrics of agreement, calibration and preference read them here. Graders' verdicts and judgements of conversations have
+tables of their own, because figures of whole studies need their speed; those on items that people judged, too, are read
+as answers to the same questions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import duckdb
+
+from core.errors import UsageError
+from core.events import COUNTED
+from core.frameworks.casting import is_model
+from core.judging.agreement import why_excluded
+from core.judging.calibration import JudgedStatement
+from core.judging.form import Form, FormQuestion, form_named
+from core.judging.judgement import Judge, Judgement, Quotation
+from core.measures.experts.adjudication import IMPORTED, RELEASE, Decision
+from core.measures.experts.judged import judged_items, read_review
+from core.measures.experts.report import read_decisions
+from core.reviews.forms import any_form
+from core.reviews.state import ReviewState, states
+from core.store.database import Store
+from core.store.queries.fact_judgements import judged_patients, judges
+from core.store.queries.grades_by_grader import free_verdicts
+from core.store.queries.judgements import judged_forms, judgements
+from core.store.queries.patient_judgements import current_judgements
+from core.store.queries.trials import TrialOrigin, trial_origins
+from core.store.review_records import ReviewSampling, parse_item
+from core.store.selection import Selection
+
+PEOPLE = Judge("people")
+"""The people of a review as one judge: their decided answers."""
+_YES_NO = {True: "yes", False: "no"}
+_JUDGED_APART = {"in_vignette", "complete_answers", "medical_terms"}
+"""Questions about conversations to which judgements of facts and of terms are answers."""
+
+
+class Item(NamedTuple):
+    """What an item is about; ``models`` are the conditions of its conversations, empty for a case."""
+
+    case: str
+    models: tuple[str, ...] = ()
+    dataset: str = ""
+    specialty: str = ""
+
+    @property
+    def model(self) -> str:
+        return " and ".join(sorted(self.models))
+
+
+@dataclass(frozen=True)
+class Opinions:
+    """The answers to one question of a form.
+
+    Attributes:
+        people: Each person's answers, without those of people who were asked to break a tie.
+        decided: One answer of people for every item of their reviews; without a value if there is none, because it is
+            tied, unanswered or cannot be judged (``failure`` says which).
+        judges: Judge (a model or a rule) → its answers, with those that do not count and its repeats.
+        items: Item → what it is about.
+        samplings: Item that people judged → how its review was drawn.
+    """
+
+    form: str
+    question: FormQuestion
+    people: list[Judgement] = field(default_factory=list)
+    decided: list[Judgement] = field(default_factory=list)
+    judges: dict[Judge, list[Judgement]] = field(default_factory=dict)
+    items: Mapping[str, Item] = field(default_factory=dict)
+    samplings: Mapping[str, ReviewSampling] = field(default_factory=dict)
+
+    @property
+    def ordered(self) -> bool:
+        return self.question.kind == "scale"
+
+    @property
+    def of_people(self) -> list[Judgement]:
+        """What a judge is compared with: the decided answers, or on a scale those of each person."""
+        return self.people if self.ordered else self.decided
+
+    def case(self, subject: str) -> str:
+        return self.items[subject].case
+
+    def once(self, judge: Judge) -> list[Judgement]:
+        """Return the answers of a judge without its repeats."""
+        return [answer for answer in self.judges[judge] if answer.repeat == 1]
+
+    def only(self, subjects: Iterable[str]) -> Opinions:
+        """Return the answers about these items."""
+        chosen = set(subjects)
+
+        def of(answers: Iterable[Judgement]) -> list[Judgement]:
+            return [answer for answer in answers if answer.subject in chosen]
+
+        judged = {judge: of(answers) for judge, answers in self.judges.items()}
+        return replace(self, people=of(self.people), decided=of(self.decided), judges=judged)
+
+    @property
+    def drawn_fairly(self) -> Opinions:
+        """The same without people's answers to items that were drawn because graders or rules disagree on them."""
+        by_people = {s for s, sampling in self.samplings.items() if sampling != "disagreement"}
+        people, decided = ([a for a in answers if a.subject in by_people] for answers in (self.people, self.decided))
+        return replace(self, people=people, decided=decided)
+
+
+def judge_names(judges: Iterable[Judge]) -> dict[Judge, str]:
+    """Return judge → its name, with the hash of its prompts and its batches if they distinguish it from another one."""
+    listed = list(dict.fromkeys(judges))
+    prompts: dict[str, set[str]] = defaultdict(set)
+    together: dict[str, set[int]] = defaultdict(set)
+    for judge in listed:
+        prompts[judge.name].add(judge.prompt_hash)
+        together[judge.name].add(judge.together)
+    return {
+        judge: judge.name
+        + (f" [{judge.prompt_hash[:6]}]" if len(prompts[judge.name]) > 1 else "")
+        + (f" ({judge.together or 'all'} together)" if len(together[judge.name]) > 1 else "")
+        for judge in listed
+    }
+
+
+class Read(NamedTuple):
+    """The answers, and the names of forms with answers that are no longer there."""
+
+    opinions: list[Opinions]
+    lost: tuple[str, ...] = ()
+
+
+def read_opinions(
+    store: Store, selection: Selection | None = None, form: str | None = None, review: str | None = None
+) -> Read:
+    """Return the answers to every question with options of a form, or of all forms.
+
+    Args:
+        store: The database.
+        selection: Only conversations in it; all by default.
+        form: Name of the form; of a review its own by default.
+        review: Only people's answers in this review, by name or id; ``release`` and ``imported`` are the release's
+            experts and annotations from files. Without it the newest of all unblinded reviews of an item counts.
+
+    Raises ``UsageError`` if the review is blinded or missing, or if the form is unknown, ``AnamnesisError`` if the
+    release is not imported.
+    """
+    if review in (RELEASE, IMPORTED):
+        return Read(of_decisions(read_decisions(store, imported=review == IMPORTED)))
+    chosen = (
+        [read_review(store, review)] if review else [s for s in states(store) if not s.blinded and not s.form.final]
+    )
+    reviews: dict[str, list[ReviewState]] = {}
+    for state in chosen:
+        reviews.setdefault(state.form.name, []).append(state)
+        if state.form.about == "criterion":  # criteria are also the questions of their rubric
+            reviews.setdefault(f"rubric:{state.review.plan.rubric}", []).append(state)
+    with store.read() as cursor:
+        stored = [] if review else judged_forms(cursor)
+    opinions: list[Opinions] = []
+    lost: list[str] = []
+    for name in [form] if form else list(dict.fromkeys([*reviews, *stored])):
+        of_reviews = reviews.get(name, ())
+        try:
+            asked = next((state.form for state in of_reviews if state.form.name == name), None)
+            opinions += _read_form(store, selection, asked or any_form(store, name), name, of_reviews)
+        except UsageError:
+            if form:
+                raise
+            lost.append(name)
+    return Read(opinions, tuple(lost))
+
+
+def _read_form(
+    store: Store, selection: Selection | None, form: Form, name: str, reviews: Sequence[ReviewState]
+) -> list[Opinions]:
+    questions = {question.id: question for question in form.questions if question.values}
+    by_hash = {question.hash: question for question in questions.values()}
+    all_opinions = {asked_id: Opinions(name, question) for asked_id, question in questions.items()}
+    samplings: dict[str, ReviewSampling] = {}
+    for state in reviews:
+        new: dict[str, ReviewSampling] = {}
+        for question in state.form.questions:
+            for answers in _of_people(store, state, question, name, by_hash, samplings):
+                opinions = all_opinions.get(answers.decided.question)
+                if opinions is not None:
+                    opinions.decided.append(answers.decided)
+                    opinions.people.extend(answers.people)
+                    new[answers.decided.subject] = state.review.plan.sampling
+        samplings |= new
+    restricted = None if selection in (None, Selection()) else selection
+    with store.read() as cursor:
+        about_trials = form.about not in ("case", "profile")
+        given = judgements(cursor, [name], selection=restricted if about_trials else None, kinds=("model", "rule"))
+        given += _of_other_tables(cursor, form, selection or Selection(), list(samplings))
+        for answer in given:
+            opinions = all_opinions.get(answer.question)
+            if opinions is not None and answer.against in ("", opinions.question.hash):
+                opinions.judges.setdefault(answer.judge, []).append(answer)
+        subjects = {answer.subject for answer in given} | samplings.keys()
+        items = _items(cursor, sorted(subjects), restricted)
+    return [replace(o, items=items, samplings=samplings).only(items) for o in all_opinions.values()]
+
+
+def of_decisions(decisions: Iterable[Decision]) -> list[Opinions]:
+    """Return the answers of experts that are not in a review."""
+    forms = {
+        question.id: (name, question)
+        for name in ("conversations", "answers")
+        for question in form_named(name).questions
+    }
+    by_question: dict[str, Opinions] = {}
+    items: dict[str, Item] = {}
+    for decision in decisions:
+        form, question = forms[decision.question]
+        subject = decision.item or f"release:{decision.model}:{decision.case}"
+        items[subject] = Item(decision.case, (decision.model,))
+        decided = Judgement(
+            subject=subject,
+            form=form,
+            question=question.id,
+            judge=PEOPLE,
+            value=decision.answer,
+            at=0.0,
+            failure="tied" if decision.how == "open" else "",
+        )
+        opinions = by_question.setdefault(question.id, Opinions(form, question))
+        opinions.decided.append(decided)
+        opinions.people.extend(
+            replace(decided, judge=Judge(name), value=value, failure="") for name, value in decision.answers.items()
+        )
+    return [replace(by_question[name], items=items) for name in forms if name in by_question]
+
+
+class _PeoplesAnswers(NamedTuple):
+    people: list[Judgement]
+    decided: Judgement
+
+
+def _of_people(
+    store: Store,
+    state: ReviewState,
+    question: FormQuestion,
+    form: str,
+    by_hash: Mapping[str, FormQuestion],
+    read_already: Mapping[str, object],
+) -> list[_PeoplesAnswers]:
+    """Return people's answers to a question in a review; criteria of a rubric are questions about a conversation."""
+    answers = []
+    for item in judged_items(store, state, question.id):
+        about, subject, asked = parse_item(item.item), item.item, question.id
+        if about.kind == "criterion" and form != state.form.name:
+            if about.criterion not in by_hash:
+                continue
+            subject, asked = f"talk:{about.trial_id}", by_hash[about.criterion].id
+        if subject in read_already:
+            continue
+        value, reason = item.decided(state.form)
+        decided = Judgement(
+            subject=subject, form=form, question=asked, judge=PEOPLE, value=value, at=0.0, failure=reason
+        )
+        people = [
+            replace(
+                decided,
+                judge=Judge(name),
+                value=given,
+                failure="",
+                quotations=_marked(state, item.item, name, question),
+            )
+            for name, given in item.answers.items()
+        ]
+        answers.append(_PeoplesAnswers(people, decided))
+    return answers
+
+
+def _marked(state: ReviewState, item: str, person: str, question: FormQuestion) -> tuple[Quotation, ...]:
+    annotation = state.newest[item, person, question.id]
+    return tuple(
+        Quotation(span.turn, span.text, start=span.start, end=span.end, comment=span.comment)
+        for span in annotation.spans
+    )
+
+
+def _of_other_tables(
+    cursor: duckdb.DuckDBPyConnection, form: Form, selection: Selection, by_people: Sequence[str]
+) -> list[Judgement]:
+    """Return what graders and judges of conversations say, as answers to the questions that people answer."""
+    answers: list[Judgement] = []
+
+    def add(subject: str, question: str, judge: Judge, value: str | None, failure: str = "") -> None:
+        answers.append(
+            Judgement(
+                subject=subject, form=form.name, question=question, judge=judge, value=value, at=0.0, failure=failure
+            )
+        )
+
+    if form.about == "answer":
+        items: dict[tuple[str, str], str] = {}
+        for item in by_people:
+            about = parse_item(item)
+            items[about.trial_id, about.format] = item
+        for place, verdicts in free_verdicts(cursor, [trial for trial, _ in items]).items():
+            for grader, verdict in verdicts if place in items else ():
+                judge = Judge(grader, "model" if is_model(grader) else "rule")
+                value = _YES_NO[verdict == "correct"] if verdict in COUNTED else None
+                add(items[place], "equivalent", judge, value, "" if value else str(verdict))
+    elif not _JUDGED_APART.isdisjoint(question.id for question in form.questions):
+        for progress in judges(cursor, selection):
+            judge = Judge(progress.judge.model, "model", progress.judge.prompt_hash)
+            for trial, patient in judged_patients(cursor, progress.judge, selection).items():
+                add(f"talk:{trial}", "in_vignette", judge, _YES_NO[not patient.of("invented")])
+                add(f"talk:{trial}", "complete_answers", judge, _YES_NO[not patient.of("withheld")])
+        for judged in current_judgements(cursor, selection):
+            judge = Judge(judged.model, "model", judged.prompt_hash)
+            value = None if judged.terms is None else _YES_NO[bool(judged.terms)]
+            add(f"talk:{judged.trial_id}", "medical_terms", judge, value, judged.failure)
+    return answers
+
+
+def _items(cursor: duckdb.DuckDBPyConnection, subjects: Sequence[str], selection: Selection | None) -> dict[str, Item]:
+    """Return item → what it is about; with a selection, only items whose trials are all in it."""
+    parsed = {subject: parse_item(subject) for subject in subjects}
+    trials = [trial for about in parsed.values() for trial in about.trials]
+    origins = trial_origins(cursor, trials, selection)
+    items: dict[str, Item] = {}
+    for subject, about in parsed.items():
+        stored: list[TrialOrigin] = [origins[trial] for trial in about.trials if trial in origins]
+        if selection is not None and about.trials and len(stored) < len(about.trials):
+            continue
+        first = stored[0] if stored else None
+        case = about.case_key or (first.case_key if first else subject)
+        items[subject] = Item(
+            case,
+            tuple(origin.model for origin in stored),
+            (first and first.dataset) or "",
+            (first and first.specialty) or "",
+        )
+    return items
+
+
+class Labelled(NamedTuple):
+    """A judge's answers by condition, people's on a part of them, and why other answers of both do not count."""
+
+    by_condition: dict[str, list[JudgedStatement]]
+    excluded: Mapping[str, int]
+
+
+def labelled(opinions: Opinions, judge: Judge) -> Labelled:
+    """Return a judge's answers as yes or no, or as points of a scale, with those of people on a part of the items.
+
+    Of a stratum with few drawn items, each stands for more. Items on which people disagree, with nobody to decide, have
+    no answer of people and are counted.
+    """
+    question = opinions.question
+    people: dict[str, list[str]] = defaultdict(list)
+    excluded: Counter[str] = Counter()
+    without: dict[str, str] = {}
+    for answer in opinions.of_people:
+        if answer.counts and answer.value is not None:
+            people[answer.subject].append(answer.value)
+        else:
+            without[answer.subject] = f"people: {why_excluded(answer)}"
+    groups: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for answer in opinions.once(judge):
+        if answer.counts and answer.value in question.values:
+            groups[opinions.items[answer.subject].model].append((answer.subject, answer.value))
+            excluded.update([without[answer.subject]] if answer.subject in without.keys() - people.keys() else [])
+        else:
+            excluded[why_excluded(answer) or "not among the answers"] += 1
+    return Labelled({model: _weighted(opinions, answers, people) for model, answers in groups.items()}, dict(excluded))
+
+
+def _weighted(
+    opinions: Opinions, answers: Sequence[tuple[str, str]], people: Mapping[str, Sequence[str]]
+) -> list[JudgedStatement]:
+    question, items = opinions.question, opinions.items
+
+    def number(value: str) -> float:
+        return float(value) if opinions.ordered else float(value in question.yes)
+
+    def group(subject: str, sampling: ReviewSampling) -> str:
+        item = items[subject]
+        return {"specialty": item.specialty, "dataset": item.dataset}.get(sampling, "")
+
+    drawn = {subject: opinions.samplings[subject] for subject, _ in answers if subject in people}
+    labels = Counter((sampling, group(subject, sampling)) for subject, sampling in drawn.items())
+    sizes = {(s, name): sum(group(subject, s) == name for subject, _ in answers) for s, name in labels}
+    stratified = not {"specialty", "dataset"}.isdisjoint(drawn.values())
+    statements = []
+    for subject, value in answers:
+        stratum = (drawn[subject], group(subject, drawn[subject])) if subject in drawn else None
+        values = [number(given) for given in people.get(subject, ())]
+        statements.append(
+            JudgedStatement(
+                items[subject].case,
+                number(value),
+                sum(values) / len(values) if values else None,
+                weight=sizes[stratum] / labels[stratum] if stratified and stratum else 1.0,
+                least=float(question.values[0]) if opinions.ordered else 0.0,
+                most=float(question.values[-1]) if opinions.ordered else 1.0,
+            )
+        )
+    return statements

@@ -1,0 +1,258 @@
+"""Agreement of any judges on the questions of a form, by hand; and ratings by models of earlier versions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import krippendorff
+import numpy as np
+import pytest
+
+from core.errors import UsageError
+from core.journal import RowLine
+from core.judging.agreement import among, between, quoted_words
+from core.judging.form import CANNOT_JUDGE
+from core.judging.judgement import Judge, Judgement, Quotation
+from core.measures import agreement, calibration, preferences
+from core.measures.base import MetricRequest, Row
+from core.measures.experts.ratings import report as ratings
+from core.reviews.answering import record
+from core.reviews.reviewing import plan_review, unblind
+from core.reviews.state import state_of
+from core.store.database import Store
+from core.store.fold import fold
+from core.store.queries.judgements import judgement_row, judgements
+from core.store.review_records import planned
+from tests.core.measures.experts.reviews import MODELS, store_conversations
+from tests.core.store.builders import write_journal
+
+MODEL = Judge("openai/j", "model", "p1")
+YES_NO = ("yes", "no")
+FORM = """
+title: Manners
+about: conversation
+decision: majority
+questions:
+  - {id: polite, title: Polite, wording: "Is the doctor polite?"}
+  - {id: warm, title: Warmth, wording: "How warm is the doctor?", kind: scale, options: {1: Cold, 2: Neutral, 3: Warm}}
+"""
+
+
+def said(judge: Judge | str, *values: str | None, question: str = "q", **fields: object) -> list[Judgement]:
+    """Return a judge's answers to items 0, 1, …; an empty answer is none at all."""
+    by = Judge(judge) if isinstance(judge, str) else judge
+    common = Judgement(subject="", form="f", question=question, judge=by, value=None, at=1.0)
+    return [
+        replace(common, subject=f"case:{number}", value=value, **fields)
+        for number, value in enumerate(values)
+        if value != ""
+    ]
+
+
+def case_of(subject: str) -> str:
+    return subject
+
+
+def test_two_judges_are_compared_on_what_both_answered() -> None:
+    people = said("people", "yes", "yes", "no", "no", None, "yes", "", "yes", failure="tied")
+    model = said(MODEL, "yes", "no", "no", "no", "yes", CANNOT_JUDGE, "yes")
+    void = [replace(answer, void=True) for answer in said(MODEL, *[""] * 7, "yes")]
+    found = between(people, [*model, *void], YES_NO, case_of)
+    assert (found.items, found.cases) == (4, 4)
+    assert found.excluded == {"people: tied": 1, CANNOT_JUDGE: 1, "void": 1}
+    # 3 of 4 equal; by chance 1/2 · 1/4 + 1/2 · 3/4 = 1/2
+    assert found.coefficients["percent_agreement"].value == pytest.approx(3 / 4)
+    assert found.coefficients["cohen_kappa"].value == pytest.approx((3 / 4 - 1 / 2) / (1 - 1 / 2))
+    assert between(people, [], YES_NO, case_of).items == 0
+
+
+def test_several_people_of_an_item_count_once_on_a_scale() -> None:
+    """Both say 2 of items 0 to 2, and one says 3 of the others; the model always says 2."""
+    ada, ben = said("Ada", *"222333"), said("Ben", *"222222")
+    found = between([*ada, *ben], said(MODEL, *"222222"), ("1", "2", "3"), case_of, ordered=True)
+    # of three items both agree; of three one agrees and one is a point apart (2/3)
+    assert found.items == 6
+    assert found.coefficients["percent_agreement"].value == pytest.approx((3 + 3 * (1 + 2 / 3) / 2) / 6)
+
+
+def test_alpha_of_many_judges_with_missing_answers_is_krippendorffs() -> None:
+    table = ["aabba b", "aab babb", "ab aabbb", "  aabba "]
+    answers = [
+        answer
+        for number, row in enumerate(table)
+        for answer in said(f"judge {number}", *("" if value == " " else value for value in row.ljust(8)))
+    ]
+    codes = [["" if value == " " else value for value in row.ljust(8)] for row in table]
+    numbers = np.array([[np.nan if value == "" else float("ab".index(value)) for value in row] for row in codes])
+    expected = krippendorff.alpha(reliability_data=numbers, level_of_measurement="nominal")
+    found = among(answers, ("a", "b"), case_of)
+    assert found.coefficients["krippendorff_alpha"].value == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_judge_that_is_asked_again_agrees_with_itself_in_pairs_of_repeats() -> None:
+    repeats = [
+        *said(MODEL, "yes", "yes", "no"),
+        *said(MODEL, "yes", "no", "no", repeat=2),
+        *said(MODEL, "yes", "no", None, repeat=3),
+    ]
+    found = among(repeats, YES_NO, case_of)
+    # pairs that are equal: 3 of 3, 1 of 3, 1 of 1
+    assert found.coefficients["percent_agreement"].value == pytest.approx((1 + 1 / 3 + 1) / 3)
+
+
+def test_quoted_words_of_two_judges_overlap_by_message() -> None:
+    def quoting(by: Judge | str, *quotations: Quotation) -> list[Judgement]:
+        return [replace(answer, quotations=quotations) for answer in said(by, "yes")]
+
+    first = quoting("Ada", Quotation(2, "do you have a fever"), Quotation(4, "Fever"))
+    second = quoting(MODEL, Quotation(2, "a fever?"), Quotation(0, "invented fever", "unverified"))
+    # both: a, fever of message 2; either: do you have a fever, and fever of message 4
+    assert [(overlap.shared, overlap.either) for overlap in quoted_words(first, second)] == [(2, 6)]
+    assert quoted_words(first, said(MODEL, "yes")) == []
+
+
+@pytest.fixture
+def reviewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """Six of twelve conversations are judged by Ada and Ben, who differ on the politeness of the last."""
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "a.duckdb"))
+    (tmp_path / "forms").mkdir()
+    (tmp_path / "forms" / "manners.yaml").write_text(FORM)
+    store = store_conversations(Store(tmp_path / "a.duckdb"))
+    plan = planned(kind="manners", number=6, annotators=("Ada", "Ben"), shared=1.0, seed=1)
+    review = plan_review(store, "Manners", plan)
+    for item in state_of(store, review.review_id).items:
+        for person in ("Ada", "Ben"):
+            polite = "no" if item.number == 5 or (item.number, person) == (6, "Ben") else "yes"
+            record(store, "Manners", item.number, person, "polite", polite)
+            warm = "3" if person == "Ada" and item.number > 3 else "2"
+            record(store, "Manners", item.number, person, "warm", warm)
+    unblind(store, review.review_id, "Ada")
+    return store
+
+
+def judge_all(store: Store, polite: str = "yes", judge: Judge = MODEL, subjects: Iterable[str] = ()) -> None:
+    """A model answers both questions about every conversation, and is asked again about politeness once."""
+    listed = list(subjects) or [f"talk:t{model}{case}" for model in range(2) for case in range(6)]
+    answers = [
+        Judgement(subject=subject, form="manners", question=question, judge=judge, value=value, at=5.0, repeat=repeat)
+        for subject in listed
+        for question, value, repeat in (("polite", polite, 1), ("warm", "2", 1), ("polite", polite, 2))
+    ]
+    lines = [RowLine(table="judgements", row=judgement_row(answer)) for answer in answers]
+    write_journal(store.journals, f"by-{judge.name[-1]}-{judge.prompt_hash}", *lines)
+    fold(store)
+
+
+def rows(store: Store, **options: object) -> list[Row]:
+    listed = agreement.report.rows(MetricRequest(store), **options)
+    return [row for row in listed if isinstance(row, Row)]
+
+
+def test_agreement_has_people_models_and_repeats_by_question(reviewed: Store) -> None:
+    judge_all(reviewed)
+    listed = {(row["judges"], row["question"], row["measure"]): row for row in rows(reviewed)}
+    people = listed["people", "Polite", "percent agreement"]
+    assert (people.estimate, people.n, people.more["open_ties"]) == (pytest.approx(5 / 6), 6, 1)
+    model = listed["people and openai/j", "Polite", "percent agreement"]
+    # of the five items that are decided the model is right on four
+    assert (model.estimate, model.n, model.excluded) == (pytest.approx(4 / 5), 5, {"people: tied": 1})
+    assert listed["openai/j and itself", "Polite", "percent agreement"].estimate == 1
+    warm = listed["people and openai/j", "Warmth", "percent agreement"]
+    assert warm.estimate == pytest.approx((3 + 3 * (1 + 2 / 3) / 2) / 6)
+    assert ("people and openai/j", "Warmth", "Gwet's AC2") in listed
+    of_two = [row for row in rows(reviewed, judges="people") if row["judges"] == "Ada and Ben"]
+    assert {row["question"] for row in of_two} == {"Polite", "Warmth"}
+    by_model = rows(reviewed, by="model")
+    assert {row["model"] for row in by_model} == set(MODELS)
+
+
+def test_the_status_of_a_judge_is_bound_to_its_prompts_and_the_question(reviewed: Store) -> None:
+    judge_all(reviewed)
+    judge_all(reviewed, "no", MODEL._replace(name="openai/k", prompt_hash="p2"))
+    request = MetricRequest(reviewed)
+    listed = list(agreement.report.rows(request, "manners", part="status", least_items=5, least_agreement=0.8))
+    status = {(row["judge"], row["prompts"], row["question"]): row for row in listed}
+    polite = status["openai/j", "p1", "Polite"]
+    # right on the four that are polite, wrong on the one that is not
+    assert (polite.estimate, polite["sensitivity"], polite["specificity"]) == (pytest.approx(4 / 5), 1, 0)
+    assert polite["status"] == "not calibrated"  # who always says yes is right where no is rare
+    assert (polite["repeats_equal"], polite.excluded) == (1, {"people: tied": 1})
+    assert status["openai/j", "p1", "Warmth"]["status"] == "calibrated"
+    assert status["openai/k", "p2", "Polite"].estimate == pytest.approx(1 / 5)
+    assert {note.severity for note in request.notes} == {"high"}
+
+
+def test_figures_of_judge_and_people_together_of_a_choice_and_a_scale(reviewed: Store) -> None:
+    judge_all(reviewed)
+    request = MetricRequest(reviewed)
+    listed = list(calibration.report.rows(request, "manners"))
+    figures = {(row["model"], row["question"], row["figure"]): row for row in listed}
+    for model in MODELS:
+        assert figures[model, "Warmth", "judge alone"].estimate == 2
+        alone = figures[model, "Warmth", "experts alone"]
+        assert 2 <= (alone.estimate or 0) <= 2.5
+        assert 1 <= (alone.low or 0) < (alone.high or 0) <= 3
+        assert (model, "Warmth", "corrected (Rogan and Gladen)") not in figures
+    assert sum(figures[model, "Polite", "experts alone"].n or 0 for model in MODELS) == 5
+    assert "tied 1" in request.notes[0].text
+
+
+def test_what_cannot_be_judged_is_shared_by_judge_and_difficulty(reviewed: Store) -> None:
+    judge_all(reviewed, CANNOT_JUDGE)
+    listed = {(row["judge"], row["difficulty"]): row for row in rows(reviewed, part="difficulty")}
+    assert listed["people", "not given"].estimate == 0
+    assert listed["openai/j", "not given"].estimate == pytest.approx(2 / 3)  # of three answers to an item
+    answers = {(row["judge"], row["figure"]): row.estimate for row in rows(reviewed, part="answers")}
+    assert answers["openai/j", CANNOT_JUDGE] == pytest.approx(2 / 3)
+
+
+def test_shares_and_means_of_a_judge_stand_in_for_those_of_people(reviewed: Store) -> None:
+    judge_all(reviewed)
+    request = MetricRequest(reviewed)
+    means = [row for row in ratings.rows(request, review="Manners", part="means", judge="openai/j")]
+    assert {row.estimate for row in means} == {2.0}
+    assert sum(row.n or 0 for row in means) == 12
+    assert request.notes[0].severity == "high"  # fewer than 50 items
+    judge_all(reviewed, "no", MODEL._replace(prompt_hash="p2"))
+    with pytest.raises(UsageError, match="several prompts"):
+        list(ratings.rows(request, review="Manners", part="means", judge="openai/j"))
+    assert list(ratings.rows(request, review="Manners", part="means", judge="openai/j p2"))
+    with pytest.raises(UsageError, match="answered nothing"):
+        list(ratings.rows(request, review="Manners", part="means", judge="openai/none"))
+
+
+def test_ratings_of_earlier_versions_are_judgements(reviewed: Store) -> None:
+    rating = {
+        "item": "talk:t00", "form": "manners", "question": "polite", "model": "openai/j", "prompt_hash": "p1",
+        "value": "yes", "quotations": '[{"message": 0, "words": "What brings you", "status": "repaired"}]',
+        "reason": "So.", "failure": "", "call_ids": ["c"], "rated_at": 5.0,
+    }  # fmt: skip
+    invented = '[{"message": -1, "words": "I won a prize", "status": "unverified"}]'
+    void = {**rating, "question": "warm", "value": None, "quotations": invented, "failure": "in no message"}
+    lines = [RowLine(table="model_ratings", row=row) for row in (rating, void)]
+    write_journal(reviewed.journals, "rating", *lines)
+    fold(reviewed)
+    with reviewed.read() as cursor:
+        warm, polite = sorted(judgements(cursor, ["manners"]), key=lambda answer: answer.question, reverse=True)
+    assert polite == Judgement(
+        subject="talk:t00", form="manners", question="polite", judge=Judge("openai/j", "model", "p1", 0), value="yes",
+        at=5.0, quotations=(Quotation(0, "What brings you", "repaired"),), reason="So.", calls=("c",),
+    )  # fmt: skip
+    assert (warm.value, warm.void, warm.counts) == (None, True, False)
+
+
+def test_preferences_are_abilities_by_judge(store: Store) -> None:
+    store_conversations(store, cases=6)
+    pairs = [f"pair:t0{case}|t1{case}" for case in range(6)]
+    answers = [
+        Judgement(subject=pair, form="preference", question="better", judge=MODEL, value=value, at=5.0)
+        for pair, value in zip(pairs, ("first",) * 4 + ("second",) * 2, strict=True)
+    ]
+    write_journal(store.journals, "by-j", *(RowLine(table="judgements", row=judgement_row(a)) for a in answers))
+    fold(store)
+    fitted = {row["model"]: row for row in preferences.report.rows(MetricRequest(store))}
+    assert {row["judge"] for row in fitted.values()} == {"openai/j"}
+    assert fitted[MODELS[0]].estimate == pytest.approx(math.log(4 / 2) / 2)
