@@ -75,7 +75,7 @@ class FormRating(RequestJob[ItemToRate]):
         if form.about in ("vignette", "criterion") or not rated_questions(form):
             raise UsageError(
                 f"A model cannot fill in the form of {state.review.name}: no question has options, or it has a command "
-                "of its own (models answer vignettes in a run, and judge criteria by `job rubrics`)."
+                "of its own (models answer vignettes in a run, and judge criteria by `job judge rubric:NAME`)."
             )
         prompt_hash = rater_hash(self.pack, form, rated_questions(form))
         names = [item.item for item in state.items]

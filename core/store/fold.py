@@ -43,6 +43,7 @@ from core.journal import (
 )
 from core.store import rows, written
 from core.store.database import TIMEOUT_S, NotWritableError, Store
+from core.store.former_rows import FORMER_ROWS
 from core.store.lease import DatabaseBusyError
 from core.store.queries.cases import ADD_CASES
 from core.store.queries.runs import WATCHED
@@ -397,7 +398,10 @@ def _add_line(chunk: _Chunk, line: JournalLine) -> None:
         case RemovedLine():
             chunk.removed[line.kind] += 1
         case RowLine():
-            if editable := written.as_written(line):
+            if line.table in FORMER_ROWS:
+                lines = [RowLine(table="judgements", row=dict(row)) for row in FORMER_ROWS[line.table](line.row)]
+                chunk.add("judgements", [rows.job_row(judgement) for judgement in lines])
+            elif editable := written.as_written(line):
                 chunk.written.append(editable)
             else:
                 chunk.add(line.table, [rows.job_row(line)])
@@ -461,7 +465,6 @@ _INSERTS = {
             ),
             ("patient_judgements", "trial_id, model, prompt_hash, judged_at"),
             ("fact_judgements", "trial_id, model, prompt_hash, judged_at"),
-            ("rubric_judgements", "trial_id, model, prompt_hash, batch, criterion_hash, repeat, judged_at"),
             (
                 "prefix_answers",
                 "trial_id, question_type, share, solver, prompt_hash, grader, grader_prompts, answered_at",

@@ -26,7 +26,7 @@ _HIDDEN = {
 }
 """Table of trials → columns with words of a conversation or a model."""
 _DELETED = (
-    *("fact_judgements", "patient_judgements", "prefix_answers", "rubric_judgements", "urgency_answers"),
+    *("fact_judgements", "judgements", "patient_judgements", "prefix_answers", "urgency_answers"),
     *("variants", "scores"),
 )
 """Tables of trials whose rows quote conversations."""

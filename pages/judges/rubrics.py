@@ -4,7 +4,7 @@ import streamlit as st
 
 from core.measures.rubrics.calibration import AGAINST_EXPERTS, SECTIONS
 from core.measures.rubrics.judges import JUDGES
-from core.measures.rubrics.stored import rubric_entries
+from core.reviews.rubrics import rubric_entries
 from core.store.selection import Selection
 from pages.kit.cached import read
 from pages.kit.controls import choose

@@ -9,13 +9,23 @@ import numpy as np
 import pandas as pd
 
 from core.frameworks.starts import RUBRICS
+from core.judging.form import CANNOT_JUDGE
 from core.measures.base import Columns, MetricRequest, Row, Section, metric
-from core.measures.rubrics.report import EMPTY, FILTERS, RubricOption, by_case, decided, read_rubric_outcomes
-from core.measures.rubrics.scores import OTHER_SPEAKER, UNREADABLE, VOIDED, judges_in, of_judges, why_voided
+from core.measures.rubrics.reading import EMPTY, FILTERS, RubricOption, decided, read_rubric_outcomes
+from core.measures.rubrics.report import by_case
+from core.measures.rubrics.scores import (
+    CANNOT_BE_JUDGED,
+    OTHER_SPEAKER,
+    UNREADABLE,
+    VOIDED,
+    judges_in,
+    of_judges,
+    why_voided,
+)
 from core.stats.agreement import agreement_by_case
 from core.stats.ratios import ratio
 from core.stats.smoothed import ratio_interval
-from core.store.queries.rubric_judgements import CANNOT_BE_JUDGED, quotations_from_json
+from core.store.queries.rubrics import quotations_from_json
 
 _TWO = ("met", "not met")
 
@@ -25,7 +35,7 @@ def report_judges(request: MetricRequest, rubric: RubricOption = None) -> Iterat
     """Report how far each judge of rubrics can be trusted: its quotations, its consistency, other judges' agreement.
 
     An invented quotation voids a verdict. Repeats are judgements of the same criterion in the same conversation.
-    Agreement is on met or not met; a judge with batches of criteria counts as another judge.
+    Agreement is on met or not met; a judge that gets several criteria at once is another judge.
     """
     reading = request.read(read_rubric_outcomes, request.selection, rubric, None)
     if reading.rubric is None:
@@ -49,7 +59,7 @@ def _trust_rows(name: str, verdicts: pd.DataFrame) -> Iterator[Row]:
     for figure, bad in (
         (VOIDED, why == VOIDED),
         (OTHER_SPEAKER, why == OTHER_SPEAKER),
-        (CANNOT_BE_JUDGED, verdicts["verdict"] == CANNOT_BE_JUDGED),
+        (CANNOT_BE_JUDGED, verdicts["verdict"] == CANNOT_JUDGE),
         (UNREADABLE, verdicts["verdict"].isna()),
     ):
         items = zip(verdicts["case_key"], bad.astype(float), np.ones(len(verdicts)), strict=True)
@@ -76,7 +86,7 @@ def _share_row(name: str, figure: str, items: Iterable[tuple[str, float, float]]
 def _agreement_row(first: str, second: str, of_first: pd.DataFrame, of_second: pd.DataFrame) -> Iterator[Row]:
     """Yield the agreement of two judges on the criteria that both called met or not met, if there are any."""
     keys = ["trial_id", "criterion_hash"]
-    sides = [decided(side[(side["repeat"] == 0) & side["verdict"].isin(_TWO)]) for side in (of_first, of_second)]
+    sides = [decided(side[(side["repeat"] == 1) & side["verdict"].isin(_TWO)]) for side in (of_first, of_second)]
     seconds = sides[1].set_index(keys)["verdict"].rename("second")
     both = sides[0].set_index(keys)[["verdict", "case_key"]].join(seconds, how="inner")
     if both.empty:

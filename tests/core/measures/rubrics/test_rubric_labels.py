@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from core.judging.rubric import Criterion
 from core.measures.calibration import (
     JudgedStatement,
     Trust,
@@ -16,7 +17,6 @@ from core.measures.calibration import (
     status_of,
 )
 from core.measures.rubrics.labels import ExpertVerdicts, labelled_statements
-from core.measures.rubrics.rubric import Criterion
 from core.measures.rubrics.scores import JudgedConversation, Outcome, case_scores, conversation_score
 
 
