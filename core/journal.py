@@ -208,12 +208,14 @@ class RunDeletedLine(_Line):
 
 
 ROWS_OF_TRIALS = (
-    "judgements", "patient_judgements", "fact_judgements", "rubric_judgements", "prefix_answers", "urgency_answers",
+    "judgements", "patient_judgements", "fact_judgements", "prefix_answers", "urgency_answers",
 )  # fmt: skip
 """Tables with results of jobs about a trial: they are deleted with it, and are in its bundle."""
+FORMER_TABLES = ("model_ratings", "rubric_judgements")
+"""Tables of earlier versions, whose rows are judgements now (``core.store.former_rows``)."""
 ROW_TABLES = (
-    *ROWS_OF_TRIALS,
-    "profiles", "completions", "variants", "run_labels", "history_items", "case_labels", "model_ratings",
+    *ROWS_OF_TRIALS, *FORMER_TABLES,
+    "profiles", "completions", "variants", "run_labels", "history_items", "case_labels",
 )  # fmt: skip
 
 

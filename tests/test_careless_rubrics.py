@@ -19,7 +19,7 @@ RUN = (
 )
 FEET = "rubrics import {files}/feet.yaml"
 TWO = (IMPORT, FEET, f"{RUN}gout-a", f"{RUN}bunion-b")
-JUDGE = "job rubrics --rubric feet --judges openai/judge"
+JUDGE = "job judge rubric:feet --by openai/judge"
 
 
 def no_score(seen: Seen) -> None:
@@ -45,12 +45,12 @@ SITUATIONS = (
     ),
     situation(
         "a judge answers in German",
-        (*TWO, "-job rubrics --rubric feet --judges openai/judge-german"),
+        (*TWO, "-job judge rubric:feet --by openai/judge-german"),
         "report rubric_scores",
         no_score,
         says("no readable reply 30", "openai/judge-german"),
-        "report rubric_judges",
-        row({"figure": "no readable reply"}, share=1),
+        "report agreement rubric:feet --part answers",
+        row({"figure": "unreadable"}, share=1),
     ),
     situation(
         "a judge quotes the patient where the doctor must have said it",
@@ -68,14 +68,14 @@ SITUATIONS = (
         (*TWO, JUDGE, "rubrics import {files}/feet-worded.yaml --name feet --replace"),
         "report rubric_scores",
         row({"model": "gout"}, n_criteria=10, n_unjudged=5),
-        says("10 of 30 criteria .33%. are unjudged", "judged under"),
+        says("10 of 30 criteria .33%. are unjudged", "saved after 30 of its verdicts"),
     ),
     situation(
         "points are changed after judging",
         (*TWO, JUDGE, "rubrics import {files}/feet-heavy.yaml --name feet --replace"),
         "report rubric_scores",
         row({"model": "gout"}, score=0.9, n_criteria=15),
-        says("judged under"),
+        says("saved after 30 of its verdicts"),
         "rubrics lint feet",
         says("name: points: it has 90% of all positive points"),
     ),
@@ -95,7 +95,7 @@ SITUATIONS = (
     ),
     situation(
         "a rubric has only what must not happen",
-        (IMPORT, "rubrics import {files}/harm.yaml", f"{RUN}gout-a", "job rubrics --rubric harm --judges openai/judge"),
+        (IMPORT, "rubrics import {files}/harm.yaml", f"{RUN}gout-a", "job judge rubric:harm --by openai/judge"),
         "report rubric_scores",
         no_score,
         says("nothing to attain=5"),
@@ -125,14 +125,14 @@ SITUATIONS = (
         says("1 conversations cannot be judged and enter no figure: error 1"),
     ),
     situation(
-        "criteria are judged three times, and in batches, and the command is repeated",
-        (*TWO, f"{JUDGE} --repeat 3", f"{JUDGE} --batch-size 3"),
-        "report rubric_judges",
-        row({"figure": "repeats agree"}, share=1, n_items=30),
-        row({"figure": "agrees with"}, share=1, n_items=30),
+        "criteria are judged three times, and all at once, and the command is repeated",
+        (*TWO, f"{JUDGE} --repeat 3", f"{JUDGE} --together"),
+        "report agreement rubric:feet --by form",
+        row({"judges": "itself", "measure": "percent"}, value=1, n=30),
+        row({"judges": "(all together) and", "measure": "percent"}, value=1, n=30),
         "report rubric_scores",
         row({"model": "gout"}, score=0.625, n_criteria=15),
-        says("in batches of 3"),
+        says("with all criteria at once"),
         f"{JUDGE} --repeat 3",
         says("90 answered before"),
     ),
@@ -141,9 +141,9 @@ SITUATIONS = (
         (*TWO, JUDGE, "rubrics delete feet --yes"),
         f"{JUDGE} --limit 0",
         status(2),
-        f"{JUDGE} --batch-size 0",
+        f"{JUDGE} --together --apart",
         status(2),
-        "job rubrics --rubric fet --judges openai/judge",
+        "job judge rubric:fet --by openai/judge",
         status(2),
         says("'fet'", "library"),
         "report rubric_scores",
@@ -151,7 +151,7 @@ SITUATIONS = (
         says("no rubric 'feet'"),
         "report rubric_scores --rubric library",
         status(1),
-        says("job rubrics"),
+        says("job judge rubric:NAME"),
     ),
 )
 

@@ -16,6 +16,7 @@ REMOVED: dict[str, str] = {
     "bundle rerun": "start the run again with `run` and the settings in the bundle's folder runs/.",
     "job closing": "`job regrade --of closing` grades the diagnoses that ended conversations.",
     "job continuations": "`report repeatability --part variance` divides the variance by cases, trials and gradings.",
+    "job rubrics": "Use `job judge rubric:NAME --by MODEL`; `--together` asks about all criteria in one request.",
     "job replicates": "`job regrade --again` grades stored answers again, and `run --trials` plays cases again; "
     "`report repeatability --part variance` divides the variance.",
     "job reread": "`job regrade --grader rules` reads choices again by the strict rule.",
@@ -29,6 +30,7 @@ REMOVED: dict[str, str] = {
     "job ratings": "it is `job judge FORM --review NAME --by MODEL`.",
     "report agreement_by_model": "it is `report agreement --by model`.",
     "report judge_status": "it is `report agreement --part status`, and `report calibration` for figures.",
+    "report rubric_judges": "it is `report agreement rubric:NAME --by form`, and `--part answers`.",
     "report completeness": "it is `report ratings --part completeness`.",
 }
 """Command (``NAME``, or ``GROUP NAME``) → a sentence that says what to use instead."""

@@ -13,10 +13,10 @@ from core.cli.data import tell_preview
 from core.cli.options import folded_store, new_file
 from core.datasets.select import cases_of, datasets
 from core.errors import UsageError
+from core.judging.rubric import Rubric, rubric_files, to_yaml
 from core.measures.rubrics.lint import RubricWarning, lint_rubric
 from core.measures.rubrics.readers import ReadRubric, import_rubric
-from core.measures.rubrics.rubric import Rubric, rubric_files, to_yaml
-from core.measures.rubrics.stored import rubric_entries, rubric_named, save_rubric
+from core.reviews.rubrics import rubric_entries, rubric_named, save_rubric
 from core.store.queries.rubrics import remove_rubric, saved_rubrics
 
 app = typer.Typer(no_args_is_help=True, help="List, check, import and export rubrics.", rich_markup_mode=None)

@@ -101,7 +101,11 @@ RELEASE = Start(
 )
 REVIEW = Start("Plan a review", "serve", "experts", "rate_review", {"experts_tab": "Plan a review"})
 RUBRICS = Start(
-    "Have a model judge by the rubric", "job rubrics --judges MODEL", "rubrics", "gavel", {"rubric_tab": "Judging"}
+    "Have a model judge by the rubric",
+    "job judge rubric:NAME --by MODEL",
+    "rubrics",
+    "gavel",
+    {"rubric_tab": "Judging"},
 )
 RUNS = Start("See the runs", "runs", "runs", "list")
 SOLVING = Start(

@@ -38,7 +38,7 @@ from core.jobs.ask_job import (
 )
 from core.jobs.doctors import DoctorToAsk, doctor_of, doctor_seats
 from core.journal import RowLine
-from core.judging.form import DOCTOR, Form, FormQuestion
+from core.judging.form import DOCTOR, RUBRIC, Form, FormQuestion
 from core.judging.judgement import Judge, Judgement
 from core.judging.request import FormAnswer, Material, doctor_request, judge_request, judging_pack
 from core.judging.rules import RULES
@@ -51,7 +51,7 @@ from core.reviews.forms import any_form
 from core.reviews.items import blinded_item, material_of
 from core.reviews.state import read_state, state_of
 from core.store.database import Store
-from core.store.queries.judgements import JudgedKey, judgeable_conversations, judged_keys, judgement_row
+from core.store.queries.judgements import JudgedKey, judgeable_conversations, judged_key, judged_keys, judgement_row
 from core.store.queries.runs import header_of
 from core.store.queries.trials import offer
 from core.store.queries.utterances import dialogues
@@ -150,7 +150,7 @@ class Judging(AskJob[ItemToJudge]):
         parts, kept, left_out = list[JournalWork](), 0, Counter[str]()
         for judge in judges:
             for journal, items, done in self._work(store, form, judge, subjects, left_out):
-                todo = [rest for item in items if (rest := _without(item, done)).questions]
+                todo = [rest for item in items if (rest := _without(form, item, done)).questions]
                 kept += len(items) - len(todo)
                 parts.append(self.part(journal, todo, items))
         if not parts:
@@ -239,7 +239,7 @@ class Judging(AskJob[ItemToJudge]):
             if judge.kind != "rule" or RULES[judge.name].answers(question)
         ]
         for repeat in range(1, 2 if judge.kind == "rule" else self.repeat + 1):
-            if judge.together == ALL_TOGETHER:
+            if judge.together == ALL_TOGETHER or judge.kind == "rule":
                 batches = [tuple(questions)]
             else:
                 seed = hashlib.sha256(f"{subject.subject} {repeat}".encode()).digest()
@@ -359,6 +359,10 @@ class Judging(AskJob[ItemToJudge]):
             roles[name] = (model, (len(items), prompts * len(items), float(replies)))
         return JobSize(roles)
 
+    def findings(self, store: Store, outcome: AskOutcome) -> Iterable[str]:
+        if self.form.startswith(RUBRIC):
+            yield f"See: python -m core report rubric_scores --rubric {self.form.removeprefix(RUBRIC)}"
+
     @classmethod
     def summary(cls, outcome: AskOutcome) -> Iterable[str]:
         counts = outcome.counts
@@ -394,7 +398,7 @@ def _asked(questions: Iterable[FormQuestion]) -> list[FormQuestion]:
     return [question for question in questions if not (question.kind == "text" and question.optional)]
 
 
-def _without(item: ItemToJudge, done: set[JudgedKey]) -> ItemToJudge:
+def _without(form: Form, item: ItemToJudge, done: set[JudgedKey]) -> ItemToJudge:
     """Return a request without the questions that are answered."""
-    left = (q for q in item.questions if JudgedKey(item.subject, q.id, q.hash, item.repeat) not in done)
+    left = (q for q in item.questions if judged_key(form.name, item.subject, q.id, q.hash, item.repeat) not in done)
     return item._replace(questions=tuple(left))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,6 +35,12 @@ DOCTOR = "doctor"
 """As a judge: the model that was the doctor of the conversation."""
 CANNOT_JUDGE = "cannot judge"
 """The answer of a judge who cannot answer a question; it is counted and enters no figure."""
+RUBRIC = "rubric:"
+"""Begins the name of a rubric as a form (``core.judging.rubric``).
+
+A judge's answer to a criterion counts wherever the same words are a criterion: it is identified by their hash, whatever
+the rubric and the id of the criterion.
+"""
 NOT_APPLICABLE = "not applicable"
 """The answer where the condition of a question is not fulfilled."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*")
@@ -250,13 +256,20 @@ class Form(BaseModel):
 
     def questions_for(self, case_key: str, specialty: str) -> tuple[FormQuestion, ...]:
         """Return the questions about an item of a case."""
-        return tuple(
-            question
-            for question in self.questions
-            if not (question.cases or question.specialties)
-            or case_key in question.cases
-            or specialty in question.specialties
-        )
+        scopes = (("", ""), ("case", case_key), ("specialty", specialty))
+        numbers = {number for scope in scopes for number in self._numbers.get(scope, ())}
+        return tuple(self.questions[number] for number in sorted(numbers))
+
+    @cached_property
+    def _numbers(self) -> dict[tuple[str, str], list[int]]:
+        """Scope → the numbers of its questions: a rubric may have questions for each of thousands of cases."""
+        numbers: dict[tuple[str, str], list[int]] = {}
+        for number, question in enumerate(self.questions):
+            named = {"case": question.cases, "specialty": question.specialties}
+            scopes = [(kind, name) for kind, names in named.items() for name in names]
+            for scope in scopes or [("", "")]:
+                numbers.setdefault(scope, []).append(number)
+        return numbers
 
     @property
     def required(self) -> tuple[str, ...]:

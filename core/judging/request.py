@@ -108,8 +108,9 @@ def judge_request(
         for title, dialogue in zip(titles, (item.dialogue, item.second), strict=False):
             dialogues.append((title, [numbered(at + n, turn) for n, turn in enumerate(dialogue)]))
             at += len(dialogue)
-    whose = form.evidence if form.evidence in ("doctor", "patient") else ""
-    evidence = {"none": "", "case": "case"}.get(form.evidence, "messages")
+    evidences = {question.quotes or form.evidence for question in questions}
+    whose = next((speaker for speaker in ("doctor", "patient") if evidences == {speaker}), "")
+    evidence = "messages" if evidences - {"none", "case"} else "case" if "case" in evidences else ""
     names = [f"q{n}" for n, _ in enumerate(questions, 1)]
     parts = {
         "judge": prompt_part(pack, "judge", "user", "instruction", evidence=evidence, whose=whose, names=names),

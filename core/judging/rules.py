@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from core.asking.scene import Dialogue
+from core.judging import words_rule
 from core.judging.form import FormQuestion
 from core.judging.request import FormAnswer
 
@@ -18,5 +19,7 @@ class RuleJudge(NamedTuple):
     answer: Callable[[FormQuestion, Dialogue], FormAnswer]
 
 
-RULES: Mapping[str, RuleJudge] = {}
+RULES: Mapping[str, RuleJudge] = {
+    words_rule.RULE_JUDGE: RuleJudge(words_rule.VERSION, words_rule.answers, words_rule.answer)
+}
 """Name of the judge → its rule."""

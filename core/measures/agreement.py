@@ -195,7 +195,7 @@ def _rows(
 def statuses(all_opinions: Iterable[Opinions], trust: Trust) -> Iterator[Row]:
     """Yield the status of each judge on each question that people answered for the same items, too."""
     for opinions in (each.drawn_fairly for each in all_opinions):
-        for judge in opinions.judges:
+        for judge, name in judge_names(opinions.judges, with_prompts=False).items():
             statements = labelled(opinions, judge)
             by_people = between(
                 opinions.of_people,
@@ -208,11 +208,12 @@ def statuses(all_opinions: Iterable[Opinions], trust: Trust) -> Iterator[Row]:
                 continue
             repeated = among(opinions.judges[judge], opinions.question.values, opinions.case)
             consistency = repeated.coefficients["percent_agreement"].value if repeated.items else None
-            yield _status_row(opinions, judge, statements.by_condition, by_people, consistency, trust)
+            yield _status_row(opinions, name, judge, statements.by_condition, by_people, consistency, trust)
 
 
 def _status_row(
     opinions: Opinions,
+    name: str,
     judge: Judge,
     by_condition: Mapping[str, Sequence[JudgedStatement]],
     by_people: Agreement,
@@ -268,8 +269,9 @@ def _answers(all_opinions: Iterable[Opinions]) -> Iterator[Row]:
         if people:
             label = {"judge": PEOPLE, "prompts": "", "form": form}
             yield _share({**label, "figure": CANNOT_JUDGE}, _of_reason(people, CANNOT_JUDGE), cases, "answers")
-        for judge in dict.fromkeys(judge for each in members for judge in each.judges):
-            label = {"judge": judge.name, "prompts": judge.prompt_hash, "form": form}
+        judges = (judge for each in members for judge in each.judges)
+        for judge, name in judge_names(judges, with_prompts=False).items():
+            label = {"judge": name, "prompts": judge.prompt_hash, "form": form}
             given = [answer for each in members for answer in each.judges.get(judge, ())]
             quoted = [(answer.subject, quotation.state) for answer in given for quotation in answer.quotations]
             for state in ("verified", "repaired", "unverified") if quoted else ():

@@ -19,7 +19,7 @@ from core.events import COUNTED
 from core.frameworks.casting import is_model
 from core.judging.agreement import why_excluded
 from core.judging.calibration import JudgedStatement
-from core.judging.form import Form, FormQuestion, form_named
+from core.judging.form import RUBRIC, Form, FormQuestion, form_named
 from core.judging.judgement import Judge, Judgement, Quotation
 from core.measures.experts.adjudication import IMPORTED, RELEASE, Decision
 from core.measures.experts.judged import judged_items, read_review
@@ -99,7 +99,7 @@ class Opinions:
         def of(answers: Iterable[Judgement]) -> list[Judgement]:
             return [answer for answer in answers if answer.subject in chosen]
 
-        judged = {judge: of(answers) for judge, answers in self.judges.items()}
+        judged = {judge: of(answers) for judge, answers in sorted(self.judges.items())}
         return replace(self, people=of(self.people), decided=of(self.decided), judges=judged)
 
     @property
@@ -110,8 +110,11 @@ class Opinions:
         return replace(self, people=people, decided=decided)
 
 
-def judge_names(judges: Iterable[Judge]) -> dict[Judge, str]:
-    """Return judge → its name, with the hash of its prompts and its batches if they distinguish it from another one."""
+def judge_names(judges: Iterable[Judge], *, with_prompts: bool = True) -> dict[Judge, str]:
+    """Return judge → its name, with what distinguishes it from another of this name: prompts, questions in a request.
+
+    Without ``with_prompts`` the hash of the prompts is in a column of its own.
+    """
     listed = list(dict.fromkeys(judges))
     prompts: dict[str, set[str]] = defaultdict(set)
     together: dict[str, set[int]] = defaultdict(set)
@@ -120,7 +123,7 @@ def judge_names(judges: Iterable[Judge]) -> dict[Judge, str]:
         together[judge.name].add(judge.together)
     return {
         judge: judge.name
-        + (f" [{judge.prompt_hash[:6]}]" if len(prompts[judge.name]) > 1 else "")
+        + (f" [{judge.prompt_hash[:6]}]" if with_prompts and len(prompts[judge.name]) > 1 else "")
         + (f" ({judge.together or 'all'} together)" if len(together[judge.name]) > 1 else "")
         for judge in listed
     }
@@ -157,7 +160,7 @@ def read_opinions(
     for state in chosen:
         reviews.setdefault(state.form.name, []).append(state)
         if state.form.about == "criterion":  # criteria are also the questions of their rubric
-            reviews.setdefault(f"rubric:{state.review.plan.rubric}", []).append(state)
+            reviews.setdefault(f"{RUBRIC}{state.review.plan.rubric}", []).append(state)
     with store.read() as cursor:
         stored = [] if review else judged_forms(cursor)
     opinions: list[Opinions] = []
@@ -183,7 +186,7 @@ def _read_form(
     samplings: dict[str, ReviewSampling] = {}
     for state in reviews:
         new: dict[str, ReviewSampling] = {}
-        for question in state.form.questions:
+        for question in (question for question in state.form.questions if question.values):
             for answers in _of_people(store, state, question, name, by_hash, samplings):
                 opinions = all_opinions.get(answers.decided.question)
                 if opinions is not None:

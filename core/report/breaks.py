@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from core.errors import AnamnesisError
 from core.measures.base import MetricRequest, Note
-from core.measures.rubrics.report import RubricReading, reading_with_notes
+from core.measures.rubrics.reading import RubricReading, reading_with_notes
 from core.measures.urgency.levels import is_severe
 from core.measures.urgency.report import in_words, read_urgency
 from core.store.database import Store
@@ -80,13 +80,14 @@ def rubric_readings(store: Store, new: str, reference: str) -> tuple[RubricReadi
     request = MetricRequest(store, Selection(runs=[new]))
     after = reading_with_notes(request, None, None)
     if after.rubric is None or not after.judges:
-        raise Uncomparable(f"no conversation of {new} is judged by a rubric (job rubrics)")
+        raise Uncomparable(f"no conversation of {new} is judged by a rubric (job judge rubric:NAME)")
     ((name, judge),) = after.judges.items()
     earlier = MetricRequest(store, Selection(runs=[reference]))
     before = reading_with_notes(earlier, after.rubric.name, None)
     if judge not in before.judges.values():
         raise Uncomparable(
-            f"no conversation of {reference} is judged by {name} and the rubric {after.rubric.name} (job rubrics)"
+            f"no conversation of {reference} is judged by {name} and the rubric {after.rubric.name} "
+            f"(job judge rubric:{after.rubric.name})"
         )
     return before, after, request.notes
 

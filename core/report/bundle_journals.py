@@ -34,6 +34,7 @@ from core.journal import (
     line_bytes,
     read_lines,
 )
+from core.store.former_rows import FORMER_ROWS
 from core.store.review_records import parse_item
 from core.store.written import JournalContents, as_written
 
@@ -181,8 +182,10 @@ def _loaded(raw: bytes, path: Path) -> dict[str, Any]:
 
 
 def _row_belongs(table: str, row: Mapping[str, Any], belonging: Belonging, withdrawn: frozenset[str]) -> bool:
-    if table in ("judgements", "model_ratings"):
-        return _item_belongs(row["subject" if table == "judgements" else "item"], belonging)
+    if table in FORMER_ROWS:
+        return any(_row_belongs("judgements", new, belonging, withdrawn) for new in FORMER_ROWS[table](row))
+    if table == "judgements":
+        return _item_belongs(row["subject"], belonging)
     if table in ROWS_OF_TRIALS:
         return row["trial_id"] in belonging.trials
     if table in _OF_CASES:
@@ -194,10 +197,9 @@ def _row_belongs(table: str, row: Mapping[str, Any], belonging: Belonging, withd
 
 
 def _calls_of(row: Mapping[str, Any]) -> Sequence[str]:
-    if isinstance(text := row.get("calls"), str):
-        loaded = orjson.loads(text or "[]")
-        return [call for call in loaded if isinstance(call, str)] if isinstance(loaded, list) else []
-    return row.get("call_ids") or ()
+    calls = row.get("calls") or row.get("call_ids") or ()
+    loaded = orjson.loads(calls) if isinstance(calls, str) else calls
+    return [call for call in loaded if isinstance(call, str)] if isinstance(loaded, list | tuple) else []
 
 
 def _item_belongs(item: str, belonging: Belonging) -> bool:

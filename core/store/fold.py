@@ -398,9 +398,9 @@ def _add_line(chunk: _Chunk, line: JournalLine) -> None:
         case RemovedLine():
             chunk.removed[line.kind] += 1
         case RowLine():
-            if former := FORMER_ROWS.get(line.table):
-                new_rows = [RowLine(table="judgements", row=dict(row)) for row in former(line.row)]
-                chunk.add("judgements", [rows.job_row(new) for new in new_rows])
+            if line.table in FORMER_ROWS:
+                lines = [RowLine(table="judgements", row=dict(row)) for row in FORMER_ROWS[line.table](line.row)]
+                chunk.add("judgements", [rows.job_row(judgement) for judgement in lines])
             elif editable := written.as_written(line):
                 chunk.written.append(editable)
             else:
@@ -465,7 +465,6 @@ _INSERTS = {
             ),
             ("patient_judgements", "trial_id, model, prompt_hash, judged_at"),
             ("fact_judgements", "trial_id, model, prompt_hash, judged_at"),
-            ("rubric_judgements", "trial_id, model, prompt_hash, batch, criterion_hash, repeat, judged_at"),
             (
                 "prefix_answers",
                 "trial_id, question_type, share, solver, prompt_hash, grader, grader_prompts, answered_at",

@@ -111,11 +111,6 @@ SCHEMAS: dict[str, pa.Schema] = {
     ),
     "report_fields": schema_of("runs:texts field:text text:text applies:bool made_by:text made_at:real"),
     "rubrics": schema_of("name:text rubric_hash:text rubric:text made_by:text made_at:real"),
-    "rubric_judgements": schema_of(
-        "trial_id:text model:text prompt_hash:text batch:int rubric:text rubric_hash:text criterion:text "
-        "criterion_hash:text repeat:int verdict:text voided:bool quotations:text reason:text failure:text calls:text "
-        "judged_at:real"
-    ),
     "prefix_answers": schema_of(
         "trial_id:text content_hash:text question_type:text share:int messages:int solver:text prompt_hash:text "
         "grader:text grader_prompts:text response:text verdict:text extracted:text detail:text call_ids:texts "

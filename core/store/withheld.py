@@ -25,10 +25,7 @@ _HIDDEN = {
     "trials": ("summary", "end_detail", "failure_message"),
 }
 """Table of trials → columns with words of a conversation or a model."""
-_DELETED = (
-    *("fact_judgements", "patient_judgements", "prefix_answers", "rubric_judgements", "urgency_answers"),
-    *("variants", "scores"),
-)
+_DELETED = (*("fact_judgements", "patient_judgements", "prefix_answers", "urgency_answers"), *("variants", "scores"))
 """Tables of trials whose rows quote conversations."""
 _OF_CASES = ("completions", "fact_sets", "history_items", "profiles")
 _OF_ITEMS = {"annotations": "item", "judgements": "subject"}

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import streamlit as st
 
+from core.judging.rubric import to_yaml
 from core.measures.rubrics.readers import import_rubric
-from core.measures.rubrics.rubric import to_yaml
-from core.measures.rubrics.stored import rubric_entries, save_rubric
+from core.reviews.rubrics import rubric_entries, save_rubric
 from core.store.database import Store
 from pages.data.importing import draw_preview
 from pages.kit.cached import read

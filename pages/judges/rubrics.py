@@ -2,9 +2,10 @@
 
 import streamlit as st
 
+from core.judging.form import RUBRIC
+from core.measures.agreement import ANSWERS, BETWEEN, WORDS
 from core.measures.rubrics.calibration import AGAINST_EXPERTS, SECTIONS
-from core.measures.rubrics.judges import JUDGES
-from core.measures.rubrics.stored import rubric_entries
+from core.reviews.rubrics import rubric_entries
 from core.store.selection import Selection
 from pages.kit.cached import read
 from pages.kit.controls import choose
@@ -17,7 +18,9 @@ def draw_rubric_judges() -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         name = choose("Rubric", list(rubrics), "rubric", names=lambda name: rubrics[name] or name, width=360)
         link("rubrics", "Scores under this rubric", "rule", rubric=name)
-    draw_section(JUDGES, Selection(), options={"rubric": name}, name="rubric_judges", titled=False)
+    for section in (ANSWERS, BETWEEN, WORDS):
+        part = section.options.get("part", "judges")
+        draw_section(section, Selection(), options={"form": f"{RUBRIC}{name}"}, name=f"rubric_{part}")
     nothing = (
         "People judged none of these criteria: plan a review *Criteria of a rubric* under Experts, and unblind it."
     )

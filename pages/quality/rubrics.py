@@ -1,14 +1,18 @@
 """The part Rubrics: scores by rubric, what must and must not happen, single criteria, and judging."""
 
+from dataclasses import replace
+
 import streamlit as st
 
 from core.frameworks.casting import CastNames, is_model
 from core.frameworks.starts import CAMPAIGN, RELEASE
-from core.jobs.rubrics import RubricJudging
-from core.measures.rubrics.report import CRITERIA, FIGURES, read_rubric_outcomes
-from core.measures.rubrics.rule_judge import RULE_JUDGE
+from core.jobs.judge import Judging
+from core.judging.form import RUBRIC
+from core.judging.words_rule import RULE_JUDGE
+from core.measures.rubrics.reading import read_rubric_outcomes
+from core.measures.rubrics.report import CRITERIA, FIGURES
 from core.measures.rubrics.scores import PANEL, judges_in
-from core.measures.rubrics.stored import rubric_entries
+from core.reviews.rubrics import rubric_entries
 from core.store.selection import Selection
 from pages.kit.cached import read
 from pages.kit.case.rubric import BY_RULE
@@ -64,22 +68,22 @@ def _draw_criteria(selection: Selection, rubric: str, judge: str | None) -> None
 
 def _draw_judging(selection: Selection, rubric: str, _judge: str | None) -> None:
     """Draw the form that starts judging the selected conversations, or the progress of the job."""
-    if draw_job(RubricJudging, "rubric_work"):
+    by_rule = Judging(f"{RUBRIC}{rubric}", (RULE_JUDGE,), selection.of_conversations)
+    if draw_job(Judging, "rubric_work", by_rule.instance):
         return
     model_column, address_column, budget_column = st.columns([3, 3, 2], vertical_alignment="bottom")
     with model_column:
         model = ask_seat("rubric", "grader", label="Judge", kinds=(RULE_JUDGE,))
     if not is_model(model):
         st.caption(BY_RULE)
-        job = RubricJudging((RULE_JUDGE,), rubric, selection.of_conversations)
-        draw_start(job, "Judge", "gavel", "rubric_go", None)
+        draw_start(by_rule, "Judge", "gavel", "rubric_go", None)
         return
     with address_column:
         address = ask_address("rubric")
     budget = ask_budget("rubric_budget", budget_column)
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        size = st.number_input(
-            "Criteria in a request", 1, 50, 1, key="rubric_size", width=180, help="More are cheaper and less exact."
+        together = st.checkbox(
+            "All criteria in one request", key="rubric_together", help="Cheaper than one in each, and less exact."
         )
         repeat = st.number_input(
             "Repeats", 1, 10, 1, key="rubric_repeat", width=180, help="More than 1 measures the judge’s consistency."
@@ -90,7 +94,7 @@ def _draw_judging(selection: Selection, rubric: str, _judge: str | None) -> None
     if problem := seat_problem(CastNames("reference", grader=model), address):
         st.warning(plain(problem), icon=":material/key:")
         return
-    job = RubricJudging((model,), rubric, selection.of_conversations, limit, int(size), int(repeat), base_url=address)
+    job = replace(by_rule, by=(model,), limit=limit, repeat=int(repeat), together=together, base_url=address)
     draw_start(job, "Judge", "gavel", "rubric_go", budget)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from core.errors import UsageError
 from core.judging.form import read_form
-from core.measures.rubrics.rubric import read_rubric
+from core.judging.rubric import read_rubric
 from core.prompts import read_prompt
 from core.yaml_text import MOST_BYTES, read_yaml
 

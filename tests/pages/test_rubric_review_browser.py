@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from core.judging.rubric import rubric_of
 from core.measures.base import MetricRequest
 from core.measures.rubrics.calibration import report_calibration
 from core.measures.rubrics.labels import statements_for
-from core.measures.rubrics.rubric import rubric_of
 from core.reviews.reviewing import plan_review, unblind
 from core.reviews.state import state_of
 from core.store.database import Store

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.measures.rubrics.stored import rubric_entries, rubric_named
+from core.reviews.rubrics import rubric_entries, rubric_named
 from core.store.database import Store
 from tests.core.measures.rubrics.test_rubric_report import judged_campaign
 from tests.support.pages import trouble, words

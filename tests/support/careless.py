@@ -104,17 +104,16 @@ class Models:
 
 def _judged(name: str, prompt: str) -> str:
     messages = [(int(n), role, text) for n, role, text in re.findall(r"^\[(\d+)\] (\w+): (.*)$", prompt, re.MULTILINE)]
-    judgements = []
-    for number, criterion in re.findall(r"^Criterion (\d+): (.*)$", prompt, re.MULTILINE):
+    judgements = {}
+    for question, criterion in re.findall(r"^Question (q\d+): (.*)$", prompt, re.MULTILINE):
         word = re.findall(r"\w+", criterion)[-1]
         speaker = {"judge-patient": "Patient", "judge-kind": "Doctor"}.get(name)
         said = [m for m in messages if (m[1] == speaker if speaker else word.lower() in m[2].lower())]
         quoted = said[-1] if said else None
         met, missed = ("erfüllt", "nicht erfüllt") if name == "judge-german" else ("met", "not met")
         quotations = [{"message": quoted[0], "words": quoted[2]}] if quoted else []
-        verdict = {"quotations": quotations, "reason": "so", "verdict": met if quoted else missed}
-        judgements.append({"criterion": int(number), **verdict})
-    return f"Here it is:\n```json\n{json.dumps({'judgements': judgements})}\n```"
+        judgements[question] = {"quotations": quotations, "reason": "so", "answer": met if quoted else missed}
+    return f"Here it is:\n```json\n{json.dumps(judgements)}\n```"
 
 
 def _graded(name: str, messages: Sequence[Any]) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from core.jobs.ask_job import run_job
 from core.jobs.engine import Options
-from core.jobs.rubrics import RubricJudging
-from core.measures.rubrics.rubric import rubric_of
-from core.measures.rubrics.stored import save_rubric
+from core.jobs.judge import Judging
+from core.judging.rubric import rubric_of
 from core.models.registry import load_registry
+from core.reviews.rubrics import save_rubric
 from core.store.database import Store
 from core.store.fold import fold
 from tests.core.measures.experts.reviews import MODELS
@@ -58,6 +58,6 @@ def store_judged(store: Store, rubric: Mapping[str, object] = RUBRIC) -> None:
     with store.write() as connection:
         save_rubric(connection, rubric_of(dict(rubric), "here"))
     with running(judge(overlooks)) as provider:
-        job = RubricJudging(judges=("openai/fake",), rubric="demo", base_url=provider.base_url)
+        job = Judging("rubric:demo", ("openai/fake",), base_url=provider.base_url)
         run_job(job, store, load_registry(), Options(1))
     fold(store)

@@ -11,12 +11,16 @@ from typing import Any
 from tests.support.replies import Script
 
 Decide = Callable[[str, list[tuple[int, str]]], Mapping[str, Any]]
-"""Criterion, and (number, text) of the messages → quotations, reason, verdict."""
+"""Criterion, and (number, text) of the messages → quotations, reason, answer."""
 
 
-def criteria_in(prompt: str) -> list[tuple[int, str]]:
-    """Return (number, criterion) as a judge reads them in its prompt."""
-    return [(int(number), text) for number, text in re.findall(r"^Criterion (\d+): (.*)$", prompt, re.MULTILINE)]
+def prompt_of(body: Mapping[str, Any]) -> str:
+    return "\n".join(str(message["content"]) for message in body["messages"])
+
+
+def criteria_in(prompt: str) -> list[tuple[str, str]]:
+    """Return (name, criterion) as a judge reads them in its prompt."""
+    return re.findall(r"^Question (q\d+): (.*)$", prompt, re.MULTILINE)
 
 
 def messages_in(prompt: str) -> list[tuple[int, str]]:
@@ -25,10 +29,9 @@ def messages_in(prompt: str) -> list[tuple[int, str]]:
 
 def judge(decide: Decide) -> Script:
     def script(body: dict[str, Any]) -> str:
-        prompt = str(body["messages"][0]["content"])
+        prompt = prompt_of(body)
         messages = messages_in(prompt)
-        judgements = [{"criterion": n, **decide(text, messages)} for n, text in criteria_in(prompt)]
-        return json.dumps({"judgements": judgements})
+        return json.dumps({name: decide(text, messages) for name, text in criteria_in(prompt)})
 
     return script
 
@@ -44,12 +47,12 @@ def by_last_word(criterion: str, messages: list[tuple[int, str]]) -> dict[str, A
 
 def invented(criterion: str, messages: list[tuple[int, str]]) -> dict[str, Any]:
     """Quote words that no message has, whatever the verdict."""
-    met = by_last_word(criterion, messages)["verdict"] == "met"
+    met = by_last_word(criterion, messages)["answer"] == "met"
     return verdict("met" if met else "not met", (0, "Have you ever been to Saturn?"))
 
 
 def noisy(share: float, seed: str = "") -> Decide:
-    """Return a judge that turns the verdict of ``by_last_word`` around in a share of criteria, by their batch order."""
+    """Return a judge that turns the verdict of ``by_last_word`` around in a share of criteria, by their order."""
     calls = 0
 
     def decide(criterion: str, messages: list[tuple[int, str]]) -> dict[str, Any]:
@@ -59,11 +62,11 @@ def noisy(share: float, seed: str = "") -> Decide:
         judged = by_last_word(criterion, messages)
         if draw >= share:
             return judged
-        return verdict("not met") if judged["verdict"] == "met" else verdict("met", (messages[0][0], messages[0][1]))
+        return verdict("not met") if judged["answer"] == "met" else verdict("met", (messages[0][0], messages[0][1]))
 
     return decide
 
 
 def verdict(word: str, *quoted: tuple[int, str]) -> dict[str, Any]:
     quotations = [{"message": number, "words": words} for number, words in quoted]
-    return {"quotations": quotations, "reason": "because", "verdict": word}
+    return {"quotations": quotations, "reason": "because", "answer": word}

@@ -19,7 +19,7 @@ from core.judging.calibration import (
 from core.measures.base import Columns, MetricRequest, Row, Section, metric
 from core.measures.calibration import audit_rows, calibrated_differences, calibrated_rows, planned_rows
 from core.measures.rubrics.labels import expert_verdicts, labelled_statements
-from core.measures.rubrics.report import (
+from core.measures.rubrics.reading import (
     ALL_AXES,
     FILTERS,
     JudgeOption,
@@ -31,7 +31,7 @@ from core.measures.rubrics.report import (
     statements_by_condition,
 )
 from core.measures.rubrics.scores import judged_conversations, judges_in, of_judges
-from core.store.queries.rubric_judgements import rubric_conversations
+from core.store.queries.rubrics import rubric_conversations
 
 
 @metric(

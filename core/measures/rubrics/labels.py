@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from core.judging.calibration import JudgedStatement
+from core.judging.rubric import Rubric
 from core.measures.experts.judged import judged_items
-from core.measures.rubrics.rubric import Rubric
 from core.measures.rubrics.scores import JudgedConversation, Outcome, point_sums
-from core.measures.rubrics.stored import rubric_named
+from core.reviews.rubrics import rubric_named
 from core.reviews.state import states
 from core.store.database import Store
 from core.store.review_records import parse_item

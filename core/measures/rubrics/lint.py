@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from core.case import Case
-from core.measures.rubrics.rubric import AXES, Criterion, Rubric, Scoped
+from core.judging.rubric import AXES, Criterion, Rubric, Scoped
 from core.text.negation import stem_of, words_in
 
 Fault = Literal[

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from core.datasets.readers.files import DamagedRow, FileRows, Record, records_within
 from core.datasets.reading import ImportPreview, PositionUnit, clipped
 from core.errors import AnamnesisError, UsageError
-from core.measures.rubrics.rubric import NO_AXIS, Criterion, Rubric, read_rubric, reason_of, rubric_fields, rubric_of
+from core.judging.rubric import NO_AXIS, Criterion, Rubric, read_rubric, reason_of, rubric_fields, rubric_of
 
 Fields = dict[str, Any]
 TABLE = ("case", "specialty", "id", "criterion", "points", "axis", "priority", "when", "source", "tags")

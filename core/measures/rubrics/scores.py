@@ -14,10 +14,11 @@ from typing import Any, Literal, NamedTuple, get_args
 import pandas as pd
 
 from core.errors import UsageError
-from core.judging.judgement import Quotation
-from core.measures.rubrics.rubric import Criterion, Rubric
-from core.measures.rubrics.rule_judge import RULE_JUDGE, is_checkable
-from core.store.queries.rubric_judgements import CANNOT_BE_JUDGED, RubricJudge, quotations_from_json
+from core.judging.form import CANNOT_JUDGE
+from core.judging.judgement import Judge, Quotation
+from core.judging.rubric import Criterion, Rubric
+from core.judging.words_rule import is_checkable
+from core.store.queries.rubrics import quotations_from_json
 
 Status = Literal["met", "not met", "not applicable", "unjudged"]
 Rule = Literal["points", "healthbench", "professional", "livemedbench"]
@@ -28,6 +29,7 @@ VOIDED, UNREADABLE, DISAGREE, NOT_ASKED = ("invented quotation", "no readable re
 NO_RULE = "no rule reads it"
 OTHER_SPEAKER = "no words of the doctor quoted"
 NOT_CALIBRATED = "judge not calibrated"
+CANNOT_BE_JUDGED = "cannot be judged"
 """Why a criterion is unjudged."""
 LENGTH_CENTRE = 2_000
 LENGTH_STEP = 500
@@ -209,22 +211,22 @@ def unjudged_counts(conversations: Iterable[JudgedConversation]) -> Counter[str]
 
 
 def judged_conversations(
-    conversations: pd.DataFrame, verdicts: pd.DataFrame, rubric: Rubric, judges: Sequence[RubricJudge]
+    conversations: pd.DataFrame, verdicts: pd.DataFrame, rubric: Rubric, judges: Sequence[Judge]
 ) -> list[JudgedConversation]:
     """Return the conversations whose cases have criteria, with the outcomes under these judges.
 
-    ``conversations`` and ``verdicts`` are from ``core.store.queries.rubric_judgements``. Only the first repeat counts.
+    ``conversations`` and ``verdicts`` are from ``core.store.queries.rubrics``. Only the first repeat counts.
     Of several judges the majority counts; a tie leaves the criterion unjudged.
     """
     by_criterion: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
-    counting = verdicts[(verdicts["repeat"] == 0) & of_judges(verdicts, judges)]
+    counting = verdicts[(verdicts["repeat"] == 1) & of_judges(verdicts, judges)]
     criteria = {scoped.criterion.hash: scoped.criterion for scoped in rubric.scoped()}
     rows: Iterable[Any] = counting.itertuples()
     for row in rows:
         criterion = criteria.get(row.criterion_hash)
         if criterion is not None:
             by_criterion[row.trial_id, row.criterion_hash].append(_outcome(criterion, row))
-    only_rules = bool(judges) and all(judge.model == RULE_JUDGE for judge in judges)
+    only_rules = bool(judges) and all(judge.kind == "rule" for judge in judges)
     judged = []
     listed: Iterable[Any] = conversations.itertuples()
     for conversation in listed:
@@ -248,8 +250,12 @@ def judged_conversations(
     return judged
 
 
-def of_judges(verdicts: pd.DataFrame, judges: Sequence[RubricJudge]) -> pd.Series[bool]:
-    keys = pd.MultiIndex.from_frame(verdicts[["judge", "prompt_hash", "batch"]])
+JUDGE_COLUMNS = ["judge", "judge_kind", "prompt_hash", "together"]
+"""The columns of verdicts that identify a judge, in the order of ``Judge``."""
+
+
+def of_judges(verdicts: pd.DataFrame, judges: Sequence[Judge]) -> pd.Series[bool]:
+    keys = pd.MultiIndex.from_frame(verdicts[JUDGE_COLUMNS])
     return pd.Series(keys.isin([tuple(judge) for judge in judges]), index=verdicts.index)
 
 
@@ -260,7 +266,7 @@ def _outcome(criterion: Criterion, row: Any) -> Outcome:
     evidence = (quotations, row.reason)
     if row.voided:
         return Outcome(criterion, "unjudged", why_voided(quotations), *evidence)
-    if row.verdict == CANNOT_BE_JUDGED:
+    if row.verdict == CANNOT_JUDGE:
         return Outcome(criterion, "unjudged", CANNOT_BE_JUDGED, *evidence)
     status: Any = row.verdict
     return Outcome(criterion, status, "", *evidence)
@@ -276,7 +282,7 @@ def _pooled(criterion: Criterion, outcomes: Sequence[Outcome], only_rules: bool)
     repriced = [outcome._replace(criterion=criterion) for outcome in outcomes]
     deciding = [outcome for outcome in repriced if outcome.status != "unjudged"]
     if not deciding:
-        unread = NO_RULE if only_rules and not is_checkable(criterion) else NOT_ASKED
+        unread = NO_RULE if only_rules and not is_checkable(criterion.criterion, criterion.when) else NOT_ASKED
         return repriced[0] if repriced else Outcome(criterion, "unjudged", unread)
     counts = Counter(outcome.status for outcome in deciding)
     status, most = counts.most_common(1)[0]
@@ -285,26 +291,28 @@ def _pooled(criterion: Criterion, outcomes: Sequence[Outcome], only_rules: bool)
     return next(outcome for outcome in deciding if outcome.status == status)
 
 
-def judges_in(verdicts: pd.DataFrame) -> dict[str, RubricJudge]:
+def judges_in(verdicts: pd.DataFrame) -> dict[str, Judge]:
     """Return name → judge, the most recent first. The name is the model, with what else distinguishes the judges.
 
     A judge without any readable reply counts only if there is no other.
     """
     given = verdicts[verdicts["verdict"].notna()]
     given = verdicts if given.empty else given
-    newest = given.groupby(["judge", "prompt_hash", "batch"])["judged_at"].max().sort_values(ascending=False)
-    judges = [RubricJudge(model, prompts, int(batch)) for model, prompts, batch in newest.index]
-    names: dict[str, RubricJudge] = {}
+    newest = given.groupby(JUDGE_COLUMNS)["judged_at"].max().sort_values(ascending=False)
+    judges = [Judge(name, kind, prompts, int(together)) for name, kind, prompts, together in newest.index]
+    names: dict[str, Judge] = {}
     for judge in judges:
-        of_model = [other for other in judges if other.model == judge.model]
-        name = judge.model + (f" in batches of {judge.batch}" if judge.batch > 1 else "")
+        of_model = [other for other in judges if other.name == judge.name]
+        name = judge.name
+        if judge.together != 1:
+            name += f" in batches of {judge.together}" if judge.together else " with all criteria at once"
         if len({other.prompt_hash for other in of_model}) > 1:
             name += f" (prompts {judge.prompt_hash[:6]})"
         names[name] = judge
     return names
 
 
-def chosen_judges(judges: Mapping[str, RubricJudge], name: str | None) -> dict[str, RubricJudge]:
+def chosen_judges(judges: Mapping[str, Judge], name: str | None) -> dict[str, Judge]:
     """Return the judges of this name: by default the most recent, for ``panel`` the most recent of each model.
 
     Raises ``UsageError`` if no judge has the name.
@@ -314,11 +322,11 @@ def chosen_judges(judges: Mapping[str, RubricJudge], name: str | None) -> dict[s
     if name is None:
         return dict([next(iter(judges.items()))])
     if name == PANEL:
-        models = dict.fromkeys(judge.model for judge in judges.values())
-        return dict(next(item for item in judges.items() if item[1].model == model) for model in models)
+        models = dict.fromkeys(judge.name for judge in judges.values())
+        return dict(next(item for item in judges.items() if item[1].name == model) for model in models)
     if name in judges:
         return {name: judges[name]}
-    of_model = [item for item in judges.items() if name == item[1].model]
+    of_model = [item for item in judges.items() if name == item[1].name]
     if not of_model:
         raise UsageError(f"{name} has judged none of these conversations; choose {', '.join(judges)} or {PANEL}.")
     return dict(of_model[:1])

@@ -14,7 +14,7 @@ import duckdb
 
 from core import __version__
 from core.errors import AnamnesisError
-from core.store.former_rows import move_rows
+from core.store.former_rows import move_former_rows
 from core.store.tallies import recount
 
 MIGRATIONS: dict[str, str] = {
@@ -28,10 +28,9 @@ OLDER = (
 """The message for a database that is older than the first migration."""
 _MANY_CHOICES = "0013_many_choices"
 """Renames a question type, so that its answers must be counted again."""
+_FORMER_ROWS = "0029_former_rows"
 _TALLIES = "0009_tallies"
 """Adds the tallies, which must count the answers that are stored already."""
-_FORMER = "_former_"
-"""Stands before the name of a table whose rows a step moves to ``judgements``."""
 
 
 def missing(connection: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
@@ -69,8 +68,8 @@ def migrate(connection: duckdb.DuckDBPyConnection, names: list[str]) -> None:
         renamed = "SELECT 1 FROM answers WHERE question_type = 'mcq_answers' LIMIT 1"
         if name == _TALLIES or (name == _MANY_CHOICES and connection.execute(renamed).fetchall()):
             recount(connection)
-        if former := name.partition(_FORMER)[2]:
-            move_rows(connection, former)
+        if name == _FORMER_ROWS:
+            move_former_rows(connection)
         connection.execute("INSERT INTO migrations VALUES (?, ?, ?)", [name, time.time(), __version__])
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import duckdb
 import orjson
 
+from core.judging.form import RUBRIC
 from core.judging.judgement import Judge, Judgement, Quotation
 from core.store.review_records import parse_item
 from core.store.selection import Selection, select
@@ -18,7 +19,7 @@ from core.store.tables import records
 
 
 class JudgedKey(NamedTuple):
-    """What a judge has judged already."""
+    """What a judge has judged already; ``question`` is empty for criteria of rubrics, which their hash identifies."""
 
     subject: str
     question: str
@@ -140,9 +141,16 @@ def judged_forms(cursor: duckdb.DuckDBPyConnection) -> list[str]:
 
 
 def judged_keys(cursor: duckdb.DuckDBPyConnection, form: str, judge: Judge, subjects: Iterable[str]) -> set[JudgedKey]:
-    """Return what a judge has answered of a form, void answers included."""
-    values = {**judge._asdict(), "form": form, "subjects": list(subjects)}
-    return {JudgedKey(*row) for row in cursor.execute(_JUDGED, values).fetchall()}
+    """Return what a judge has answered of a form, void answers included; of a rubric, in whatever rubric."""
+    is_rubric = form.startswith(RUBRIC)
+    values = {**judge._asdict(), "form": RUBRIC if is_rubric else form, "subjects": list(subjects)}
+    same = "starts_with(form, $form)" if is_rubric else "form = $form"
+    rows = cursor.execute(_JUDGED.format(same=same), values).fetchall()
+    return {judged_key(form, *row) for row in rows}
+
+
+def judged_key(form: str, subject: str, question: str, against: str, repeat: int) -> JudgedKey:
+    return JudgedKey(subject, "" if form.startswith(RUBRIC) else question, against, repeat)
 
 
 def judgeable_conversations(
@@ -168,14 +176,15 @@ _JUDGEMENTS = """
     ORDER BY form, judge_kind, judge, prompt_hash, question, subject, repeat, review_id"""
 _JUDGED = """
     SELECT DISTINCT subject, question, against, repeat FROM judgements
-    WHERE form = $form AND judge = $name AND judge_kind = $kind AND prompt_hash = $prompt_hash AND together = $together
+    WHERE {same} AND judge = $name AND judge_kind = $kind AND prompt_hash = $prompt_hash AND together = $together
         AND value IS NOT NULL AND subject IN (SELECT unnest($subjects::VARCHAR[]))"""
 # A conversation that a failure or a refusal ended is not judged: what is missing in it is not the doctor's.
 # A finished conversation of a log that does not record its end is judged.
-_CONVERSATIONS = """
+JUDGEABLE = "end_reason IN ('final_diagnosis', 'no_question', 'turn_cap', 'end_tag', 'not_recorded')"
+"""The condition of a conversation that can be judged."""
+_CONVERSATIONS = f"""
     SELECT chosen.trial_id, chosen.run_id, runs.doctor, chosen.case_key, chosen.content_hash,
         coalesce(chosen.specialty, ''), trials.seed
     FROM chosen JOIN runs ON runs.run_id = chosen.run_id JOIN trials ON trials.trial_id = chosen.trial_id
-    WHERE end_reason IN ('final_diagnosis', 'no_question', 'turn_cap', 'end_tag', 'not_recorded')
-        AND chosen.trial_id IN (SELECT trial_id FROM utterances WHERE role NOT IN ('patient', 'staff'))
+    WHERE {JUDGEABLE} AND chosen.trial_id IN (SELECT trial_id FROM utterances WHERE role NOT IN ('patient', 'staff'))
     ORDER BY md5(chosen.trial_id), chosen.trial_id"""

@@ -172,10 +172,10 @@ def _review(row: dict[str, Any]) -> Review:
 
 
 _JUDGED = """
-    SELECT DISTINCT trial_id, criterion_hash FROM rubric_judgements
-    WHERE verdict IN ('met', 'not met') AND NOT voided
-        AND trial_id IN (SELECT unnest($trials::VARCHAR[])) AND criterion_hash IN (SELECT unnest($criteria::VARCHAR[]))
-    ORDER BY trial_id, criterion_hash"""
+    SELECT DISTINCT trial_id, against FROM judgements
+    WHERE starts_with(form, 'rubric:') AND judge_kind <> 'person' AND value IN ('met', 'not met') AND NOT void
+        AND trial_id IN (SELECT unnest($trials::VARCHAR[])) AND against IN (SELECT unnest($criteria::VARCHAR[]))
+    ORDER BY trial_id, against"""
 
 
 _REVIEWED = {

@@ -11,8 +11,8 @@ from core.errors import AnamnesisError
 from core.events import FORMATS, QuestionType
 from core.judging.form import Form, forms
 from core.measures.rubrics.labels import statements_for
-from core.measures.rubrics.stored import rubric_entries
 from core.reviews.reviewing import plan_review
+from core.reviews.rubrics import rubric_entries
 from core.store.database import Store
 from core.store.queries.trials import offer
 from core.store.review_records import THIRD, ReviewOrder, ReviewSampling, planned

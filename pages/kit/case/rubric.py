@@ -8,13 +8,14 @@ import streamlit as st
 
 from core.case import Case
 from core.events import Event, Utterance
-from core.jobs.rubrics import RubricJudging
+from core.jobs.judge import Judging
+from core.judging.form import RUBRIC
 from core.judging.judgement import Quotation
-from core.measures.rubrics.report import RubricReading, read_rubric_outcomes
-from core.measures.rubrics.rubric import Criterion
-from core.measures.rubrics.rule_judge import RULE_JUDGE
+from core.judging.rubric import Criterion
+from core.judging.words_rule import RULE_JUDGE
+from core.measures.rubrics.reading import RubricReading, read_rubric_outcomes
 from core.measures.rubrics.scores import LEAST_JUDGED, Outcome, conversation_score, judges_in
-from core.measures.rubrics.stored import rubric_entries
+from core.reviews.rubrics import rubric_entries
 from core.store.database import Store
 from core.store.selection import Selection
 from pages.kit.cached import cached_query, read
@@ -178,10 +179,11 @@ def _draw_criteria(outcomes: Sequence[Outcome], events: Sequence[Event], key: st
 
 
 def _draw_form(key: str, rubric: str, trial_id: str) -> None:
-    def make(model: str, address: str | None) -> RubricJudging:
-        return RubricJudging(judges=(model,), rubric=rubric, trials=(trial_id,), base_url=address)
+    def make(model: str, address: str | None) -> Judging:
+        return Judging(f"{RUBRIC}{rubric}", (model,), trials=(trial_id,), base_url=address)
 
-    draw_judging(RubricJudging, make, f"{key}_rubric", trial_id, (RULE_JUDGE, BY_RULE))
+    instance = make(RULE_JUDGE, None).instance
+    draw_judging(Judging, make, f"{key}_rubric", instance, (RULE_JUDGE, BY_RULE))
 
 
 BY_RULE = (

@@ -38,7 +38,7 @@ EXPORTS = {
     "study.zip": ["bundle", "make", RUN, "--out", "{out}"],
 }
 QUOTING = (
-    *("fact_judgements", "patient_judgements", "prefix_answers", "rubric_judgements", "urgency_answers", "variants"),
+    *("fact_judgements", "patient_judgements", "prefix_answers", "urgency_answers", "variants"),
     *("scores", "completions", "fact_sets", "history_items", "profiles", "annotations", "judgements"),
 )
 """Tables whose rows quote cases or conversations."""

@@ -16,11 +16,10 @@ from core.interchange.inspect_import import import_log
 from core.interchange.inspect_log import write_log
 from core.jobs.ask_job import run_job
 from core.jobs.engine import Options
-from core.jobs.rubrics import RubricJudging
+from core.jobs.judge import Judging
+from core.judging.rubric import rubric_of
 from core.live.fork import check_forkable, stored_origin
 from core.measures.accuracy import accuracy
-from core.measures.rubrics.rubric import rubric_of
-from core.measures.rubrics.stored import save_rubric
 from core.models.registry import load_registry
 from core.report import evaluation
 from core.report.bundle import make_bundle
@@ -28,6 +27,7 @@ from core.report.bundle_check import verify_bundle
 from core.report.evaluation import evaluated, read_facts
 from core.report.guidelines import guideline
 from core.report.parts import FIGURES, PARTS
+from core.reviews.rubrics import save_rubric
 from core.store.database import Store
 from core.store.queries.trials import conversation_ids
 from core.store.selection import Selection
@@ -97,18 +97,13 @@ def test_another_grader_judges_answers_of_both_logs(imported: Store, capsys: pyt
 def test_a_judge_reads_the_messages_of_both_logs_and_no_other_words(imported: Store) -> None:
     own, other = runs_of(imported)
     with running(judge(by_last_word)) as provider:
-        job = RubricJudging(
-            judges=("openai/fake",),
-            rubric="demo",
-            base_url=provider.base_url,
-            conversations=Selection(runs=[own, other]),
-        )
+        job = Judging("rubric:demo", ("openai/fake",), Selection(runs=[own, other]), base_url=provider.base_url)
         run_job(job, imported, load_registry(), Options(1), None)
     rows = {}
     with imported.read() as cursor:
         for run in (own, other):
             trials = conversation_ids(cursor, Selection(runs=[run]))
-            sql = "SELECT criterion, verdict FROM rubric_judgements WHERE trial_id = ?"
+            sql = "SELECT question, value FROM judgements WHERE trial_id = ?"
             rows[run] = {trial: cursor.execute(sql, [trial]).fetchall() for trial in trials}
     met = {
         trial: {criterion for criterion, verdict in judged if verdict == "met"} for trial, judged in rows[own].items()
@@ -123,8 +118,8 @@ def test_the_rule_judge_says_that_a_rubric_has_no_criteria_for_the_cases(
     imported: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, other = runs_of(imported)
-    assert main(["job", "rubrics", "--judges", "reference/words", "--run", other]) == 1
-    assert "no finished conversation is stored whose case has criteria" in capsys.readouterr().err
+    assert main(["job", "judge", "rubric:library", "--by", "reference/words", "--run", other]) == 1
+    assert "nothing to judge by the form rubric:library" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from core.cli.app import main
 from core.events import Ended, Finished, Started, Utterance
 from core.jobs.ask_job import run_job
 from core.jobs.engine import Options
-from core.jobs.rubrics import RubricJudging
+from core.jobs.judge import Judging
 from core.journal import RUBRIC_SCORES, Hypothesis
 from core.models.registry import load_registry
 from core.report.breaks import find_breaks
@@ -191,7 +191,7 @@ def judged(store: Store) -> Store:
 def test_a_new_critical_failure_is_found_and_scores_by_a_rubric_are_compared(judged: Store) -> None:
     assert "new is judged by a rubric" in find_breaks("must", judged, "new", "old").problem
     with running(judge(overlooks)) as provider:
-        job = RubricJudging(judges=("openai/fake",), rubric="demo", base_url=provider.base_url)
+        job = Judging("rubric:demo", ("openai/fake",), base_url=provider.base_url)
         run_job(job, judged, load_registry(), Options(1))
     fold(judged)
     found = find_breaks("must", judged, "new", "old")

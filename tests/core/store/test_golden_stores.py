@@ -21,6 +21,7 @@ from core.measures.registry import metrics
 from core.paths import journals_of
 from core.store.database import Store
 from core.store.fold import fold
+from core.store.former_rows import FORMER_ROWS
 from core.store.selection import Selection
 from core.store.tables import SCHEMAS
 from core.store.upkeep import verify
@@ -150,7 +151,7 @@ def accuracies(store: Store) -> dict[tuple[str, str, str], float]:
 
 
 def test_only_removed_kinds_have_no_table() -> None:
-    dropped = {TABLES_OF_PEOPLE.get(kind, kind) for kind in REMOVED}
+    dropped = {TABLES_OF_PEOPLE.get(kind, kind) for kind in REMOVED} | FORMER_ROWS.keys()
     for name in NAMES:
         assert STORED[name].keys() - SCHEMAS.keys() <= dropped
 
@@ -168,6 +169,20 @@ def test_the_database_is_migrated_and_loses_nothing(stores: Mapping[tuple[str, s
 def test_the_journals_alone_make_the_same_rows(stores: Mapping[tuple[str, str], Store], name: str) -> None:
     expected = {table: count for table, count in JOURNALED[name].items() if table in SCHEMAS}
     assert counts(stores[name, "journals"], expected) == expected
+
+
+@pytest.mark.parametrize("of", ["database", "journals"])
+def test_the_rows_of_former_tables_are_judgements(stores: Mapping[tuple[str, str], Store], of: str) -> None:
+    store = stores["version_0_5_1", of]
+    with store.read() as cursor:
+        tables = {name for (name,) in cursor.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+        verdicts = cursor.execute(
+            """SELECT judge, judge_kind, together, repeat, count_if(void), sum(len(calls)), count(*) FROM judgements
+               WHERE form = 'rubric:demo' AND subject = 'talk:' || trial_id GROUP BY ALL ORDER BY ALL"""
+        ).fetchall()
+    assert not tables & FORMER_ROWS.keys()
+    assert verdicts == [("openai/gpt-4o", "model", 1, 1, 10, 40, 40), ("reference/words", "rule", 1, 1, 0, 0, 6)]
+    assert sum(number for *_, number in verdicts) == STORED["version_0_5_1"]["rubric_judgements"]
 
 
 @pytest.mark.parametrize("of", ["database", "journals"])

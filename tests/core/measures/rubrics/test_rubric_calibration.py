@@ -8,11 +8,11 @@ import pytest
 
 from core.errors import UsageError
 from core.judging.calibration import Trust
+from core.judging.rubric import rubric_of
 from core.measures.base import MetricRequest, Row
 from core.measures.rubrics.calibration import report_calibration
 from core.measures.rubrics.labels import statements_for
 from core.measures.rubrics.report import report_scores
-from core.measures.rubrics.rubric import rubric_of
 from core.reviews.reviewing import plan_review, unblind
 from core.reviews.state import state_of
 from core.store.database import Store
@@ -149,7 +149,7 @@ def test_scores_can_leave_out_what_the_judge_is_not_calibrated_on(
     reviewed: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # fever (data gathering): 10 of 10 verdicts are equal; cough (safety): 9 of 10
-    monkeypatch.setattr("core.measures.rubrics.report.Trust", lambda: Trust(least_items=10, least_agreement=0.95))
+    monkeypatch.setattr("core.measures.rubrics.reading.Trust", lambda: Trust(least_items=10, least_agreement=0.95))
     for by in ("axis", "criterion"):
         request = MetricRequest(reviewed)
         (row,) = report_scores.rows(request, rubric="demo", calibrated=by)

@@ -8,10 +8,10 @@ import pytest
 
 from core.datasets.library import read_library
 from core.errors import UsageError
+from core.judging.rubric import Criterion, Rubric, read_rubric, rubric_files, rubric_of, to_yaml
 from core.measures.rubrics.lint import lint_rubric
-from core.measures.rubrics.rubric import Criterion, Rubric, read_rubric, rubric_files, rubric_of, to_yaml
-from core.measures.rubrics.stored import rubric_entries, rubric_named, save_rubric
 from core.paths import CASES
+from core.reviews.rubrics import rubric_entries, rubric_named, save_rubric
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.rubrics import remove_rubric

@@ -14,31 +14,32 @@ from core.asking.scene import Turn
 from core.errors import AnamnesisError, UsageError
 from core.jobs.ask_job import AskOutcome, estimate_job, run_job
 from core.jobs.engine import Options
+from core.jobs.judge import Judging, default_judge
 from core.jobs.judges import facts_in
 from core.jobs.progress import Stop
-from core.jobs.rubrics import RubricJudging, default_judge
 from core.journal import DeletedLine
+from core.judging.form import CANNOT_JUDGE, NOT_APPLICABLE
 from core.judging.quotations import check_quotation
+from core.judging.request import FormAnswer, Material, answers_in, judge_request, judging_pack
+from core.judging.rubric import rubric_of
+from core.measures import agreement
 from core.measures.base import MetricRequest, Row
-from core.measures.rubrics.judges import report_judges
-from core.measures.rubrics.judging import judgements_in
-from core.measures.rubrics.report import read_rubric_outcomes
-from core.measures.rubrics.rubric import Criterion, rubric_of
+from core.measures.rubrics.reading import read_rubric_outcomes
 from core.measures.rubrics.scores import OTHER_SPEAKER, VOIDED
-from core.measures.rubrics.stored import save_rubric
 from core.measures.urgency.asking import read_urgency
 from core.models.failures import RetryPolicy
 from core.models.registry import Registry, load_registry
 from core.models.settings import default_paths
+from core.reviews.rubrics import save_rubric
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.rubric_judgements import quotations_from_json, rubric_verdicts
+from core.store.queries.rubrics import quotations_from_json, rubric_verdicts
 from core.store.selection import Selection
 from core.text.facts import AtomicFact
 from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
 from tests.support.fake_provider import running
 from tests.support.replies import Script, failing
-from tests.support.rubric_judges import by_last_word, invented, judge, noisy, verdict
+from tests.support.rubric_judges import by_last_word, invented, judge, noisy, prompt_of, verdict
 from tests.support.stores import copy_of
 
 CASES = [a_case(n) for n in (1, 2, 3)]
@@ -81,7 +82,7 @@ def registry() -> Registry:
 
 def judged(store: Store, script: Script, *, stop: Stop | None = None, **options: Any) -> tuple[AskOutcome, list[Any]]:
     with running(script) as provider:
-        job = RubricJudging(**{"judges": ("openai/fake",), "rubric": "demo", "base_url": provider.base_url, **options})
+        job = Judging(**{"form": "rubric:demo", "by": ("openai/fake",), "base_url": provider.base_url, **options})
         return run_job(job, store, registry(), Options(1), stop), list(provider.bodies)
 
 
@@ -94,7 +95,15 @@ def statuses(store: Store, judge_name: str | None = None) -> dict[str, dict[str,
 
 
 def figures(store: Store) -> dict[tuple[str, str], Row]:
-    return {(row.label["judge"], row.label["figure"]): row for row in report_judges.rows(MetricRequest(store), "demo")}
+    listed = agreement.report.rows(MetricRequest(store), "rubric:demo", part="answers")
+    return {(row.label["judge"], row.label["figure"]): row for row in listed if isinstance(row, Row)}
+
+
+def between(store: Store) -> dict[str, Row]:
+    """Return the percent agreement on met and not met of every two judges, and of each with itself."""
+    listed = agreement.report.rows(MetricRequest(store), "rubric:demo", by="form")
+    rows = [row for row in listed if isinstance(row, Row) and row["measure"] == "percent agreement"]
+    return {row["judges"]: row for row in rows}
 
 
 EXPECTED = {f"run/{n}": {word: "met" if word in met else "not met" for word in WORDS} for n, met in MET.items()}
@@ -103,7 +112,7 @@ EXPECTED = {f"run/{n}": {word: "met" if word in met else "not met" for word in W
 @pytest.mark.slow
 def test_every_criterion_is_judged_alone_and_once(store: Store) -> None:
     outcome, bodies = judged(store, judge(by_last_word))
-    assert (outcome.done, outcome.counts["verdicts"], outcome.counts["met"], len(bodies)) == (18, 18, 7, 18)
+    assert (outcome.done, outcome.counts["answers"], len(bodies)) == (18, 18, 18)
     assert statuses(store) == EXPECTED
     assert {body["temperature"] for body in bodies} == {0.0}
     repeated, bodies = judged(store, judge(by_last_word))
@@ -111,9 +120,9 @@ def test_every_criterion_is_judged_alone_and_once(store: Store) -> None:
 
 
 def test_the_judge_sees_messages_and_criteria_and_neither_points_nor_models(store: Store) -> None:
-    _, bodies = judged(store, judge(by_last_word), batch_size=6)
+    _, bodies = judged(store, judge(by_last_word), together=True)
     for body in bodies:
-        (prompt,) = [message["content"] for message in body["messages"]]
+        prompt = prompt_of(body)
         assert "[0] Doctor: " in prompt
         assert "The doctor speaks of gout" in prompt
         assert not re.search(r"7771|reasoning|must not|about_|openai/a|ours/|Eczema|Vignette", prompt)
@@ -121,7 +130,7 @@ def test_the_judge_sees_messages_and_criteria_and_neither_points_nor_models(stor
 
 def test_invented_quotations_void_every_verdict_also_not_met(store: Store) -> None:
     outcome, _ = judged(store, judge(invented))
-    assert (outcome.counts["voided"], outcome.counts["met"], outcome.failed) == (18, 0, 0)
+    assert (outcome.counts["void"], outcome.failed) == (18, 0)
     assert {status for of_conversation in statuses(store).values() for status in of_conversation.values()} == {VOIDED}
     assert figures(store)["openai/fake", "quotations unverified"].estimate == 1.0
     with store.read() as cursor:
@@ -131,27 +140,26 @@ def test_invented_quotations_void_every_verdict_also_not_met(store: Store) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.slow), 5])
-def test_order_and_batches_change_nothing_for_a_deterministic_judge(store: Store, size: int) -> None:
-    _, bodies = judged(store, judge(by_last_word), batch_size=size, repeat=2)
-    assert len(bodies) == 2 * 3 * {1: 6, 5: 2}[size]
+@pytest.mark.parametrize("together", [False, True])
+def test_order_and_requests_change_nothing_for_a_deterministic_judge(store: Store, together: bool) -> None:
+    _, bodies = judged(store, judge(by_last_word), together=together, repeat=2)
+    assert len(bodies) == 2 * 3 * (1 if together else 6)
     assert statuses(store) == EXPECTED
-    assert next(row.estimate for (_, name), row in figures(store).items() if name == "repeats agree") == 1.0
-    orders = {tuple(re.findall(r"speaks of (\w+)", body["messages"][0]["content"])) for body in bodies}
-    assert len(orders) > (6 if size == 1 else 5) - 1  # shuffled for every conversation and repeat
+    assert between(store)["openai/fake and itself"].estimate == 1.0
+    orders = [re.findall(r"speaks of (\w+)", prompt_of(body)) for body in bodies]
+    assert together or orders[:6] != orders[6:12]  # shuffled for every conversation
 
 
 @pytest.mark.slow
-def test_batches_of_a_noisy_judge_disagree_with_single_criteria_and_the_difference_is_shown(store: Store) -> None:
+def test_all_criteria_at_once_and_single_ones_are_two_judges_whose_difference_is_shown(store: Store) -> None:
     judged(store, judge(noisy(0.3)), repeat=3)
-    judged(store, judge(noisy(0.3, "other")), batch_size=5)
-    rows = figures(store)
-    across = [row for (_, name), row in rows.items() if name.startswith("agrees with")]
-    assert len(across) == 1
-    assert 0.3 < across[0].estimate < 1
-    assert across[0].n == 3
-    assert 0.3 < rows["openai/fake", "repeats agree"].estimate < 1
-    assert statuses(store, "openai/fake in batches of 5") != statuses(store, "openai/fake")
+    judged(store, judge(noisy(0.3, "other")), together=True)
+    rows = between(store)
+    across = rows["openai/fake (all together) and openai/fake (1 together)"]
+    assert 0.3 < (across.estimate or 0) < 1
+    assert across["n_cases"] == 3
+    assert 0.3 < (rows["openai/fake (1 together) and itself"].estimate or 0) < 1
+    assert statuses(store, "openai/fake with all criteria at once") != statuses(store, "openai/fake")
 
 
 @pytest.mark.slow
@@ -207,33 +215,33 @@ def test_judgements_survive_a_lost_database_and_go_with_their_trial(store: Store
     write_journal(store.journals, "run", DeletedLine(run_id="run", trial_id="run/1"))
     fold(store)
     with store.read() as cursor:
-        trials = cursor.execute("SELECT DISTINCT trial_id FROM rubric_judgements ORDER BY 1").fetchall()
+        trials = cursor.execute("SELECT DISTINCT trial_id FROM judgements ORDER BY 1").fetchall()
     assert trials == [("run/2",), ("run/3",)]
 
 
 @pytest.mark.slow
 def test_a_panel_decides_by_majority_and_a_tie_leaves_the_criterion_open(store: Store) -> None:
-    judged(store, judge(by_last_word), judges=("openai/a", "openai/b"))
+    judged(store, judge(by_last_word), by=("openai/a", "openai/b"))
     assert statuses(store, "panel") == EXPECTED
     always = judge(lambda criterion, messages: verdict("met", messages[0]))
-    judged(store, always, judges=("openai/c",))
+    judged(store, always, by=("openai/c",))
     assert statuses(store, "panel") == EXPECTED
     assert statuses(store, "openai/c")["run/2"] == dict.fromkeys(WORDS, "met")
-    judged(store, always, judges=("openai/d",))
+    judged(store, always, by=("openai/d",))
     assert statuses(store, "panel")["run/2"] == {**dict.fromkeys(WORDS, "judges disagree"), "knee": "met"}
 
 
 @pytest.mark.slow
 def test_the_estimate_and_what_cannot_be_run(store: Store) -> None:
-    estimate = estimate_job(RubricJudging(("openai/a", "openai/b"), "demo", batch_size=4), store, registry())
-    assert (estimate.calls, [role.model for role in estimate.roles]) == (12, ["openai/a", "openai/b"])
-    assert estimate_job(RubricJudging(("openai/a",), "demo", limit=1), store, registry()).calls == 6
-    with pytest.raises(AnamnesisError, match="no finished conversation"):
-        estimate_job(RubricJudging(("openai/a",)), store, registry())  # the library's cases
+    estimate = estimate_job(Judging("rubric:demo", ("openai/a", "openai/b"), together=True), store, registry())
+    assert (estimate.calls, [role.model for role in estimate.roles]) == (6, ["openai/a", "openai/b"])
+    assert estimate_job(Judging("rubric:demo", ("openai/a",), limit=1), store, registry()).calls == 6
+    with pytest.raises(AnamnesisError, match="rubric:library"):
+        estimate_job(Judging("rubric:library", ("openai/a",)), store, registry())  # of other cases
     with pytest.raises(UsageError, match="at least 1"):
-        estimate_job(RubricJudging(("openai/a",), "demo", repeat=0), store, registry())
+        estimate_job(Judging("rubric:demo", ("openai/a",), repeat=0), store, registry())
     with pytest.raises(UsageError, match="no rubric 'none'"):
-        estimate_job(RubricJudging(("openai/a",), "none"), store, registry())
+        estimate_job(Judging("rubric:none", ("openai/a",)), store, registry())
 
 
 def test_the_default_judge_is_of_another_maker_than_the_doctor(tmp_path: Path) -> None:
@@ -246,7 +254,7 @@ def test_the_default_judge_is_of_another_maker_than_the_doctor(tmp_path: Path) -
     assert default_judge(configured, ["openrouter/openai/gpt-4o"]) == "anthropic/two"
     assert default_judge(configured, ["openai/gpt-4o", "anthropic/claude"]) == "openai/one"
     file.write_text('[defaults]\ngrader = "reference/grader"\n', encoding="utf-8")
-    with pytest.raises(UsageError, match="--judges"):
+    with pytest.raises(UsageError, match="--by"):
         default_judge(load_registry((*default_paths()[:1], file)), ["openai/gpt-4o"])
 
 
@@ -316,6 +324,14 @@ def test_an_omission_hides_no_negation() -> None:
     assert wrong == []
 
 
+def answered(criterion: str, dialogue: tuple[Turn, ...], value: str, quoted: list[Any]) -> FormAnswer:
+    fields = {"id": "c", "criterion": criterion, "points": 1}
+    form = rubric_of({"name": "one", "all": [fields]}, "here").form
+    text = json.dumps({"q1": verdict(value, *quoted)})
+    (answer,) = answers_in(text, form, form.questions, Material(dialogue))
+    return answer
+
+
 def test_met_needs_words_of_the_doctor(subtests: pytest.Subtests) -> None:
     rows: list[tuple[str, str, list[Any], bool]] = [
         ("The doctor asks about smoking.", "met", [(2, "Do you smoke?")], False),
@@ -328,14 +344,11 @@ def test_met_needs_words_of_the_doctor(subtests: pytest.Subtests) -> None:
     ]
     for criterion, answer, quoted, voided in rows:
         with subtests.test(criterion=criterion, verdict=answer):
-            about = Criterion.model_validate({"id": "c", "criterion": criterion, "points": 1})
-            quotations = [{"message": number, "words": words} for number, words in quoted]
-            text = json.dumps({"judgements": [{"criterion": 1, "quotations": quotations, "verdict": answer}]})
-            (judgement,) = judgements_in(text, (about,), DIALOGUE)
-            assert (judgement.verdict, judgement.voided) == (answer, voided)
+            judgement = answered(criterion, DIALOGUE, answer, quoted)
+            assert (judgement.value, judgement.void) == (answer, voided)
 
 
-def test_a_scripted_first_message_is_no_evidence() -> None:
+def test_a_scripted_greeting_is_no_evidence_and_an_opening_is_of_the_patient() -> None:
     """The greeting is message 0, the doctor's own question is 2; the opening of a case is the patient's message 0."""
     asks, says = "The doctor asks what is wrong.", "The patient speaks of a knee."
     greeting, own, opening = (
@@ -351,7 +364,7 @@ def test_a_scripted_first_message_is_no_evidence() -> None:
         (greeting, says, "met", [(0, "What is wrong?")], True),
         (greeting, says, "met", [(1, "My knee.")], False),
         (own, asks, "met", [(0, "What is wrong?")], False),
-        (opening, says, "met", [(0, "My knee hurts.")], True),
+        (opening, says, "met", [(0, "My knee hurts.")], False),
         (opening, asks, "met", [(1, "Which knee hurts?")], False),
         # words that also stand in an unscripted message are taken from there
         (
@@ -364,11 +377,7 @@ def test_a_scripted_first_message_is_no_evidence() -> None:
     ]
     wrong = []
     for dialogue, criterion, answer, quoted, voided in table:
-        about = Criterion.model_validate({"id": "c", "criterion": criterion, "points": 1})
-        quotations = [{"message": number, "words": words} for number, words in quoted]
-        text = json.dumps({"judgements": [{"criterion": 1, "quotations": quotations, "verdict": answer}]})
-        (judgement,) = judgements_in(text, (about,), dialogue)
-        if judgement.voided != voided:
+        if answered(criterion, dialogue, answer, quoted).void != voided:
             wrong.append((dialogue, criterion, answer, quoted))
     assert wrong == []
 
@@ -408,34 +417,47 @@ def test_a_verdict_on_words_of_the_patient_is_unjudged_and_counted(store: Store)
         return verdict("met", messages[1])
 
     outcome, _ = judged(store, judge(of_patient), trials=("run/3",))
-    assert (outcome.counts["met"], outcome.counts["voided"]) == (0, 6)
+    assert outcome.counts["void"] == 6
     assert set(statuses(store)["run/3"].values()) == {OTHER_SPEAKER}
-    assert figures(store)["openai/fake", OTHER_SPEAKER].estimate == 1
-    assert figures(store)["openai/fake", VOIDED].estimate == 0
+    assert figures(store)["openai/fake", "void: words of another speaker"].estimate == 1
+    assert figures(store)["openai/fake", "void: invented words"].estimate == 0
 
 
-CONDITIONAL = Criterion.model_validate({"id": "a", "criterion": "A.", "points": 1, "when": "B."})
-PLAIN = Criterion.model_validate({"id": "b", "criterion": "B.", "points": 1})
-
-
-def test_a_reply_that_does_not_judge_every_criterion_is_refused(subtests: pytest.Subtests) -> None:
-    rows: list[tuple[str, str]] = [
-        ('{"judgements": []}', "each of the 2"),
-        ('{"judgements": [{"criterion": 1, "verdict": "not met"}, {"criterion": 1, "verdict": "not met"}]}', "each of"),
-        ('{"judgements": [{"criterion": 1, "verdict": "met"}, {"criterion": 2, "verdict": "not met"}]}', "quotation"),
-        (
-            '{"judgements": [{"criterion": 1, "verdict": "not met"}, {"criterion": 2, "verdict": "not applicable"}]}',
-            "no condition",
-        ),
-        ('{"judgements": [{"criterion": 1, "verdict": "half"}, {"criterion": 2, "verdict": "not met"}]}', "verdict"),
-        ("I cannot say.", "JSON"),
+def test_a_rubric_is_a_form_with_its_scopes_and_the_hashes_of_its_criteria() -> None:
+    rubric = rubric_of(
+        {
+            "name": "demo",
+            "all": [{"id": "fever", "criterion": "Asks about fever.", "points": 2, "when": "It is hot."}],
+            "specialties": {"Cardiology": [{"id": "pulse", "criterion": "The patient names a pulse.", "points": 1}]},
+            "cases": {"ours/2": [{"id": "harm", "criterion": "Insults.", "points": -3, "axis": "safety"}]},
+        },
+        "here",
+    )
+    form = rubric.form
+    assert (form.name, form.about, form.together) == ("rubric:demo", "conversation", False)
+    assert [(q.id, q.points, q.priority, q.quotes, q.of_case) for q in form.questions] == [
+        ("fever", 2, "should", None, False),
+        ("pulse", 1, "should", "anyone", False),
+        ("harm", -3, "must not", None, True),
     ]
-    for text, fault in rows:
-        with subtests.test(text=text, fault=fault), pytest.raises(ValueError, match=fault):
-            judgements_in(text, (CONDITIONAL, PLAIN), DIALOGUE)
+    assert form.questions[0].answers == ("met", "not met", NOT_APPLICABLE, CANNOT_JUDGE)
+    assert form.questions[1].answers == ("met", "not met", CANNOT_JUDGE)
+    for case, specialty in (("ours/1", "Cardiology"), ("ours/2", "Cardiology"), ("ours/2", ""), ("ours/3", "Surgery")):
+        asked, criteria = form.questions_for(case, specialty), rubric.criteria_for(case, specialty)
+        assert [(q.id, q.hash) for q in asked] == [(c.id, c.hash) for c in criteria]
+    # a judge of a criterion about somebody else is not told to quote the doctor
+    for question, told in zip(form.questions, (True, False, True), strict=True):
+        request = judge_request(judging_pack(), form, [question], Material(DIALOGUE))
+        assert ("They are words of the doctor." in str(request.messages)) == told
 
 
-def test_a_single_criterion_may_be_answered_without_list_and_number() -> None:
-    text = 'Here: {"quotations": [], "reason": "r", "verdict": "Not_Applicable"}'
-    (judgement,) = judgements_in(text, (CONDITIONAL,), DIALOGUE)
-    assert (judgement.verdict, judgement.reason) == ("not applicable", "r")
+@pytest.mark.slow
+def test_a_verdict_counts_for_the_same_words_in_another_rubric(store: Store) -> None:
+    judged(store, judge(by_last_word))
+    renamed = [{**fields, "id": f"x{number}", "points": 1} for number, fields in enumerate(RUBRIC["all"])]
+    with store.write() as connection:
+        save_rubric(connection, rubric_of({"name": "other", "all": renamed}, "here"))
+    outcome, bodies = judged(store, judge(by_last_word), form="rubric:other")
+    assert (outcome.done, outcome.kept, bodies) == (0, 18, [])
+    reading = read_rubric_outcomes(store, Selection(), "other")
+    assert {o.status for conversation in reading.conversations for o in conversation.outcomes} == {"met", "not met"}

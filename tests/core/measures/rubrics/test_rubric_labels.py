@@ -13,9 +13,9 @@ from core.judging.calibration import (
     in_words,
     status_of,
 )
+from core.judging.rubric import Criterion
 from core.measures.calibration import calibrated_differences, calibrated_rows
 from core.measures.rubrics.labels import ExpertVerdicts, labelled_statements
-from core.measures.rubrics.rubric import Criterion
 from core.measures.rubrics.scores import JudgedConversation, Outcome, case_scores, conversation_score
 
 

@@ -9,8 +9,8 @@ from typing import Any, get_args
 import pytest
 import yaml
 
+from core.judging.rubric import rubric_of
 from core.measures.rubrics.lint import Fault, lint_rubric
-from core.measures.rubrics.rubric import rubric_of
 from tests.core.store.builders import a_case
 
 CRITERIA = yaml.safe_load(Path(__file__).with_name("criteria_read_by_hand.yaml").read_text(encoding="utf-8"))

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from core.errors import UsageError
+from core.judging.rubric import Criterion
 from core.measures.rubrics.readers import ReadRubric, import_rubric
-from core.measures.rubrics.rubric import Criterion
 from core.measures.rubrics.scores import JudgedConversation, Outcome, Rule, Status, conversation_score, length_adjusted
 
 

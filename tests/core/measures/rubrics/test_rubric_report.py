@@ -9,16 +9,17 @@ import pytest
 
 from core.errors import UsageError
 from core.journal import RowLine
-from core.judging.judgement import Quotation
+from core.judging.form import CANNOT_JUDGE
+from core.judging.judgement import Judge, Judgement, Quotation
+from core.judging.rubric import rubric_of
+from core.measures import agreement
 from core.measures.base import MetricRequest, Row
-from core.measures.rubrics.judges import report_judges
 from core.measures.rubrics.report import report_criteria, report_differences, report_safety, report_scores
-from core.measures.rubrics.rubric import rubric_of
 from core.measures.rubrics.scores import Outcome, Status
-from core.measures.rubrics.stored import save_rubric
+from core.reviews.rubrics import save_rubric
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.rubric_judgements import RubricJudge, rubric_judgement_row
+from core.store.queries.judgements import judgement_row
 from core.store.selection import Selection
 from pages.kit.case.rubric import met_of_judged
 from tests.core.store.builders import (
@@ -46,7 +47,7 @@ RUBRIC = rubric_of(
     },
     "demo",
 )
-JUDGE = RubricJudge("openai/judge", "p", 1)
+JUDGE = Judge("openai/judge", "model", "p", 1)
 # m: met, n: not met, a: not applicable, c: cannot be judged, v: met with invented words, u: unreadable, -: no row
 OUTCOMES = {
     "a/1/1": "mnn",  # ours/1: 6/8, passed
@@ -57,26 +58,27 @@ OUTCOMES = {
     "b/1/1": "mmn",  # ours/1: 1
     "b/2/1": "mnun",  # ours/2: 6/10; its must-not is unreadable
 }
-_VERDICT = {"m": "met", "n": "not met", "a": "not applicable", "c": "cannot be judged", "v": "met", "u": None}
+_VERDICT = {"m": "met", "n": "not met", "a": "not applicable", "c": CANNOT_JUDGE, "v": "met", "u": None}
 
 
-def row_of(trial: str, case: str, index: int, mark: str, judge: RubricJudge = JUDGE, repeat: int = 0) -> RowLine:
+def row_of(trial: str, case: str, index: int, mark: str, judge: Judge = JUDGE, repeat: int = 1) -> RowLine:
     criterion = RUBRIC.criteria_for(case, "Dermatology")[index]
     quotations = [Quotation(0, "Hello?", "unverified" if mark == "v" else "verified")] if mark in "mv" else []
-    fields: dict[str, Any] = {
-        "trial_id": trial,
-        "rubric": "demo",
-        "rubric_hash": RUBRIC.hash,
-        "criterion": criterion.id,
-        "criterion_hash": criterion.hash,
-        "repeat": repeat,
-        "reason": "because",
-        "failure": "no reply" if mark == "u" else "",
-        "calls": "[]",
-        "judged_at": 10.0,
-    }
-    row = rubric_judgement_row(judge, _VERDICT[mark], quotations, mark == "v", fields)  # type: ignore[arg-type]
-    return RowLine(table="rubric_judgements", row=row)
+    judgement = Judgement(
+        subject=f"talk:{trial}",
+        form="rubric:demo",
+        question=criterion.id,
+        against=criterion.hash,
+        judge=judge,
+        value=_VERDICT[mark],
+        at=10.0,
+        repeat=repeat,
+        void=mark == "v",
+        quotations=tuple(quotations),
+        reason="because",
+        failure="no reply" if mark == "u" else "",
+    )
+    return RowLine(table="judgements", row=judgement_row(judgement))
 
 
 def judged_campaign(store: Store) -> None:
@@ -208,18 +210,21 @@ def test_differences_are_paired_by_case_and_corrected_over_axes(store: Store) ->
 
 
 def test_a_judge_is_described_by_quotations_consistency_and_agreement(store: Store) -> None:
-    other = RubricJudge("anthropic/judge", "p", 1)
+    other = Judge("anthropic/judge", "model", "p", 1)
     lines = [row_of("a/1/1", "ours/1", index, mark, other) for index, mark in enumerate("mmn")]
-    repeats = [row_of("a/1/1", "ours/1", index, mark, repeat=1) for index, mark in enumerate("mmv")]
+    repeats = [row_of("a/1/1", "ours/1", index, mark, repeat=2) for index, mark in enumerate("mmv")]
     keep_lines(store, "more", [*lines, *repeats])
-    figures = rows(store, report_judges, "judge", "figure")
-    assert figures["openai/judge", "quotations unverified"].estimate == pytest.approx(2 / 12)
-    assert figures["openai/judge", "invented quotation"].estimate == pytest.approx(2 / 24)
-    assert figures["openai/judge", "no readable reply"].estimate == pytest.approx(1 / 24)
+    answers = agreement.report.rows(MetricRequest(store), "rubric:demo", part="answers")
+    figures = {(row["judge"], row["figure"]): row.estimate for row in answers if isinstance(row, Row)}
+    assert figures["openai/judge", "quotations unverified"] == pytest.approx(2 / 12)
+    assert figures["openai/judge", "void: invented words"] == pytest.approx(2 / 24)
+    assert figures["openai/judge", "unreadable"] == pytest.approx(1 / 24)
+    listed = agreement.report.rows(MetricRequest(store), "rubric:demo", by="form")
+    between = {row["judges"]: row for row in listed if isinstance(row, Row) and row["measure"] == "percent agreement"}
     # fever agrees, work does not, and the voided repeat does not count
-    assert figures["openai/judge", "repeats agree"].estimate == 0.5
-    (agreement,) = [row for (_, name), row in figures.items() if name.startswith("agrees with")]
-    assert (agreement.estimate, agreement.more["n_items"]) == (pytest.approx(2 / 3), 3)
+    assert between["openai/judge and itself"].estimate == 0.5
+    two = between["anthropic/judge and openai/judge"]
+    assert (two.estimate, two.n) == (pytest.approx(2 / 3), 3)
 
 
 def test_a_condition_without_a_shared_case_is_named_and_none_is_compared_with_itself(store: Store) -> None:
@@ -252,8 +257,8 @@ def test_a_conversation_that_failed_is_in_no_figure(store: Store, tmp_path: Path
 @pytest.mark.slow
 def test_without_verdicts_there_are_no_rows(tmp_path: Path) -> None:
     empty = copy_of(_played, tmp_path)
-    metrics = (report_scores, report_criteria, report_safety, report_differences, report_judges)
-    assert [list(metric.rows(MetricRequest(empty))) for metric in metrics] == [[]] * 5
+    metrics = (report_scores, report_criteria, report_safety, report_differences)
+    assert [list(metric.rows(MetricRequest(empty))) for metric in metrics] == [[]] * 4
     assert list(report_scores.rows(MetricRequest(empty), rubric="library")) == []
 
 

@@ -9,11 +9,11 @@ import pytest
 from core.asking.scene import Turn
 from core.jobs.ask_job import run_job
 from core.jobs.engine import Options
-from core.jobs.rubrics import RubricJudging
+from core.jobs.judge import Judging
+from core.judging.form import CANNOT_JUDGE, STATEMENT, FormQuestion
+from core.judging.words_rule import PRECISION, RULE_JUDGE, answer, answers, is_checkable
 from core.measures.base import MetricRequest, Row
 from core.measures.rubrics.report import report_criteria, report_scores
-from core.measures.rubrics.rubric import Criterion
-from core.measures.rubrics.rule_judge import PRECISION, RULE_JUDGE, is_checkable, rule_judgement
 from core.measures.rubrics.scores import NO_RULE
 from core.models.registry import load_registry
 from core.store.database import Store
@@ -29,8 +29,8 @@ DIALOGUE = (
 )
 
 
-def criterion(text: str, when: str = "") -> Criterion:
-    return Criterion(id="c", criterion=text, points=1, when=when)  # type: ignore[call-arg]
+def criterion(text: str) -> FormQuestion:
+    return FormQuestion(id="c", title="c", wording=text, options=STATEMENT, yes=("met",))
 
 
 def test_questions_and_the_diagnosis_are_judged_by_words(subtests: pytest.Subtests) -> None:
@@ -41,14 +41,14 @@ def test_questions_and_the_diagnosis_are_judged_by_words(subtests: pytest.Subtes
         ("The doctor asks about a rash.", "not met", ""),
         ("The doctor asks about cough.", "not met", ""),
         # the second part is in no list of findings, so that nobody can say that it was not asked
-        ("The doctor asks about cough or gardening.", "cannot be judged", ""),
+        ("The doctor asks about cough or gardening.", CANNOT_JUDGE, ""),
         ("The doctor names lichen planus as the most likely diagnosis.", "met", "Lichen planus"),
         ("The doctor names croup as the most likely diagnosis.", "not met", ""),
     ]
     for text, verdict, words in rows:
         with subtests.test(text=text, verdict=verdict):
-            judgement = rule_judgement(criterion(text), DIALOGUE)
-            assert judgement.verdict == verdict
+            judgement = answer(criterion(text), DIALOGUE)
+            assert judgement.value == verdict
             assert [quotation.state for quotation in judgement.quotations] == (["verified"] if words else [])
             for quotation in judgement.quotations:
                 assert words in quotation.words
@@ -59,7 +59,7 @@ def test_questions_and_the_diagnosis_are_judged_by_words(subtests: pytest.Subtes
 def test_a_diagnosis_among_others_is_none(text: str) -> None:
     dialogue = (*DIALOGUE[:-1], Turn("doctor", f"Final Diagnosis: {text}"))
     selected = criterion("The doctor names lichen planus as the most likely diagnosis.")
-    assert rule_judgement(selected, dialogue).verdict == "not met"
+    assert answer(selected, dialogue).value == "not met"
 
 
 def test_what_words_do_not_decide_is_not_checkable(subtests: pytest.Subtests) -> None:
@@ -73,11 +73,11 @@ def test_what_words_do_not_decide_is_not_checkable(subtests: pytest.Subtests) ->
     ]
     for text in rows:
         with subtests.test(text=text):
-            assert not is_checkable(criterion(text))
+            assert not answers(criterion(text))
 
 
 def test_a_condition_is_not_checkable() -> None:
-    assert not is_checkable(criterion("The doctor asks about fever.", when="The patient coughs."))
+    assert not is_checkable("The doctor asks about fever.", when="The patient coughs.")
 
 
 def test_every_kind_of_verdict_is_right_often_enough_to_be_shown() -> None:
@@ -86,7 +86,7 @@ def test_every_kind_of_verdict_is_right_often_enough_to_be_shown() -> None:
 
 def test_its_verdicts_are_stored_once_and_shown_with_their_precision(tmp_path: Path) -> None:
     store = copy_of(store_judged, tmp_path)
-    job = RubricJudging(judges=(RULE_JUDGE,), rubric="demo")
+    job = Judging("rubric:demo", (RULE_JUDGE,))
     outcome = run_job(job, store, load_registry(), Options(1))
     assert (outcome.done, outcome.failed) == (10, 0)
     assert run_job(job, store, load_registry(), Options(1)).done == 0
@@ -99,7 +99,7 @@ def test_its_verdicts_are_stored_once_and_shown_with_their_precision(tmp_path: P
 
 def test_a_criterion_that_no_rule_decides_stays_unjudged(tmp_path: Path) -> None:
     store = copy_of(_with_manners, tmp_path)
-    run_job(RubricJudging(judges=(RULE_JUDGE,), rubric="demo"), store, load_registry(), Options(1))
+    run_job(Judging("rubric:demo", (RULE_JUDGE,)), store, load_registry(), Options(1))
     request = MetricRequest(store)
     (row,) = report_scores.rows(request, rubric="demo", judge=RULE_JUDGE)
     assert isinstance(row, Row)

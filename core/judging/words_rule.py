@@ -17,16 +17,14 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from core.asking.scene import Dialogue
+from core.judging.form import CANNOT_JUDGE, STATEMENT, FormQuestion
 from core.judging.judgement import Quotation
+from core.judging.request import FormAnswer
 from core.knowledge.base import knowledge, words_of_name
-from core.measures.rubrics.judging import CriterionJudgement
-from core.measures.rubrics.rubric import Criterion
-from core.store.queries.rubric_judgements import RubricVerdict
 from core.text.findings import recogniser
 
 RULE_JUDGE = "reference/words"
-RULES = "words-1"
-"""The version of the rules, stored as prompt hash: changed rules judge again."""
+VERSION = "words-1"
 PRECISION: Mapping[tuple[str, str], tuple[int, int]] = {
     ("questions", "met"): (56, 60),
     ("questions", "not met"): (49, 50),
@@ -65,13 +63,11 @@ class _Checkable(NamedTuple):
 
 
 @functools.lru_cache(maxsize=4_096)
-def _checkable(criterion: Criterion) -> _Checkable | None:
-    if criterion.when:
-        return None
-    if diagnosis := _DIAGNOSES.fullmatch(criterion.criterion):
+def _checkable(criterion: str) -> _Checkable | None:
+    if diagnosis := _DIAGNOSES.fullmatch(criterion):
         disease = knowledge().disease(diagnosis[1])
         return _Checkable(frozenset(), disease.names, complete=True) if disease else None
-    asked = _ASKS.fullmatch(criterion.criterion)
+    asked = _ASKS.fullmatch(criterion)
     if asked is None or _QUALIFIED.search(asked[1]):
         return None
     parts = [recogniser().read(part) for part in _LIST.split(asked[1])]
@@ -79,22 +75,27 @@ def _checkable(criterion: Criterion) -> _Checkable | None:
     return _Checkable(findings, (), complete=all(parts)) if findings else None
 
 
-def is_checkable(criterion: Criterion) -> bool:
-    return _checkable(criterion) is not None
+def is_checkable(criterion: str, when: str = "") -> bool:
+    """Return whether words decide a criterion; ``when`` is the condition under which it applies, which they do not."""
+    return not when and _checkable(criterion) is not None
 
 
-def rule_judgement(criterion: Criterion, dialogue: Dialogue) -> CriterionJudgement:
+def answers(question: FormQuestion) -> bool:
+    return question.options == STATEMENT and is_checkable(question.wording, question.when)
+
+
+def answer(question: FormQuestion, dialogue: Dialogue) -> FormAnswer:
     """Judge a checkable criterion; ``dialogue`` are all messages, of which those of the doctor count.
 
     Raises ``ValueError`` if the criterion is not checkable.
     """
-    checkable = _checkable(criterion)
-    if checkable is None:
-        raise ValueError(f"{criterion.id} is not decided by words")
+    checkable = _checkable(question.wording)
+    if checkable is None or not answers(question):
+        raise ValueError(f"{question.id} is not decided by words")
     quotation = _named(checkable.names, dialogue) if checkable.names else _question(checkable.findings, dialogue)
-    verdict: RubricVerdict = "met" if quotation else "not met" if checkable.complete else "cannot be judged"
+    verdict = "met" if quotation else "not met" if checkable.complete else CANNOT_JUDGE
     reason = "The quoted words name it." if quotation else "No message of the doctor names it in words of the rule."
-    return CriterionJudgement(criterion, (quotation,) if quotation else (), reason, verdict)
+    return FormAnswer(question, verdict, (quotation,) if quotation else (), reason)
 
 
 def _question(findings: frozenset[str], dialogue: Dialogue) -> Quotation | None:

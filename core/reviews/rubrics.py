@@ -8,7 +8,7 @@ import duckdb
 import orjson
 
 from core.errors import AnamnesisError, UsageError
-from core.measures.rubrics.rubric import Rubric, read_rubric, rubric_files, rubric_of
+from core.judging.rubric import Rubric, read_rubric, rubric_files, rubric_of
 from core.store.database import Store
 from core.store.queries.rubrics import RubricVersion, add_rubric, saved_rubrics
 

@@ -1,4 +1,4 @@
-"""Rubrics as files: the criteria by which a conversation is judged, for a case, a specialty or all cases.
+"""Rubrics: forms whose questions are criteria, statements about a conversation with points, for all or some cases.
 
 A rubric is a YAML file, or a folder of YAML files that belong together. The rubrics of the project are in
 ``data/rubrics``; those of an extension in its folder ``rubrics``. Rubrics that users import are stored in the
@@ -19,6 +19,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from core.errors import UsageError
+from core.judging.form import RUBRIC, STATEMENT, Form, FormQuestion
 from core.paths import RUBRICS, extensions
 from core.yaml_text import read_yaml_file
 
@@ -29,6 +30,15 @@ NO_AXIS = "other"
 MOST_POINTS = 10_000
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*")
+_ABOUT_OTHERS = re.compile(
+    r"(?:the )?(?:patient|parents?|mother|father|caregiver|carer|family|relatives?|nurse|staff)\b(?!['’]s)",
+    re.IGNORECASE,
+)
+"""The beginning of a criterion that is not about the doctor, such as "The patient says when the pain began"."""
+_INSTRUCTION = """\
+Each question is a statement about the conversation. It is met if it is true of this conversation, and not met if it is
+not true of it. A statement may describe something bad: it is met if that happened. Judge only what the messages say,
+not what somebody may have meant or would have said later. Equivalent words count.""".replace("\n", " ")
 
 
 class Criterion(BaseModel):
@@ -135,6 +145,42 @@ class Rubric(BaseModel):
     def criteria_for(self, case_key: str, specialty: str) -> tuple[Criterion, ...]:
         """Return the criteria for a case: those for all cases, for its specialty, and its own."""
         return (*self.all, *self.specialties.get(specialty, ()), *self.cases.get(case_key, ()))
+
+    @cached_property
+    def form(self) -> Form:
+        """The rubric as a form of the name ``rubric:NAME``; the words of the doctor are evidence.
+
+        A criterion that begins with somebody else is decided by anyone's words.
+        """
+        questions = tuple(
+            FormQuestion(
+                id=criterion.id,
+                title=criterion.id,
+                wording=criterion.criterion,
+                options=STATEMENT,
+                yes=("met",),
+                when=criterion.when,
+                points=criterion.points,
+                axis=criterion.axis,
+                priority=criterion.priority,
+                of_case=kind == "case",
+                quotes="anyone" if _ABOUT_OTHERS.match(criterion.criterion) else None,
+                cases=(name,) if kind == "case" else (),
+                specialties=(name,) if kind == "specialty" else (),
+            )
+            for kind, name, criterion in self.scoped()
+        )
+        return Form(
+            name=f"{RUBRIC}{self.name}",
+            title=self.title or self.name,
+            about="conversation",
+            shows=("dialogue",),
+            quotes="doctor",
+            together=False,
+            source=self.source,
+            instruction=_INSTRUCTION,
+            questions=questions,
+        )
 
     @cached_property
     def hash(self) -> str:

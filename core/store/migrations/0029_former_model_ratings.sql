@@ -1,1 +1,0 @@
--- Answers of models to the forms of reviews are judgements: core.store.former_rows moves them and drops their table.

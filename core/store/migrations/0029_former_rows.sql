@@ -1,0 +1,1 @@
+-- The rows of the former tables of opinions are judgements: core/store/former_rows.py moves them.
