@@ -40,7 +40,7 @@ SITUATIONS = (
         row({"axis": "reasoning"}, difference=-1),
         # three axes, of which safety has a must-not alone
         says("safety"),
-        "report rubric_calibration",
+        "report calibration rubric:feet",
         row({"model": "gout"}, figure="judge alone", value=0.625),
     ),
     situation(

@@ -30,6 +30,7 @@ REMOVED: dict[str, str] = {
     "job ratings": "it is `job judge FORM --review NAME --by MODEL`.",
     "report agreement_by_model": "it is `report agreement --by model`.",
     "report judge_status": "it is `report agreement --part status`, and `report calibration` for figures.",
+    "report rubric_calibration": "it is `report calibration rubric:NAME`, and `report agreement --part status`.",
     "report rubric_judges": "it is `report agreement rubric:NAME --by form`, and `--part answers`.",
     "report completeness": "it is `report ratings --part completeness`.",
 }

@@ -8,7 +8,6 @@ which no comparison with a mean is. Items on which people disagree, with nobody 
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -26,14 +25,7 @@ from core.judging.agreement import (
     quoted_words,
     why_excluded,
 )
-from core.judging.calibration import (
-    ENOUGH_AGREEMENT,
-    ENOUGH_LABELS,
-    JudgedStatement,
-    Trust,
-    agreement_with_experts,
-    status_of,
-)
+from core.judging.calibration import ENOUGH_AGREEMENT, ENOUGH_LABELS, Trust, agreement_with_experts, status_of
 from core.judging.form import CANNOT_JUDGE
 from core.judging.judgement import Judge, Judgement
 from core.measures.base import CASES_OF_RUNS, Columns, Listed, MetricRequest, Positional, Row, Section, metric
@@ -44,9 +36,11 @@ from core.store.database import Store
 from core.store.queries.cases import cases_of
 
 PEOPLE, ITSELF = "people", "itself"
-ALL_QUESTIONS = "all questions"
+ALL = "all"
+"""Of axes, or of questions."""
 _VALUE = Columns("value", "low", "high", "n", "excluded")
 _SHARE = Columns("share", "low", "high", "n")
+By = Literal["question", "axis", "form", "condition", "model"]
 Part = Literal["agreement", "status", "answers", "difficulty", "words"]
 FormOption = Annotated[
     str | None, Positional("Name of a form, or rubric:NAME; without one, all forms with answers of two judges.")
@@ -77,7 +71,9 @@ def report(
         "difficulty of the case; or the words that two judges quote.",
     ] = "agreement",
     by: Annotated[
-        Literal["question", "form", "model"], "Rows by question; all questions of a form together; or by model, too."
+        By,
+        "Rows by question; by axis; all questions of a form together; these by condition; or by question and model "
+        "(not of answers and difficulty).",
     ] = "question",
     judges: Annotated[Literal["all", "people"], "All judges, or only people: also every two of them by name."] = "all",
     least_items: Annotated[int, "Items judged by people below which a judge is not calibrated."] = ENOUGH_LABELS,
@@ -90,7 +86,7 @@ def report(
     if read.lost:
         request.note(f"Answers by these forms are left out, because they are no longer there: {', '.join(read.lost)}.")
     if part == "status":
-        rows = list(statuses(read.opinions, Trust(least_items, least_agreement)))
+        rows = list(statuses(grouped(read.opinions, by), Trust(least_items, least_agreement)))
         note_status(request, rows)
         yield from rows
     elif part == "answers":
@@ -99,37 +95,44 @@ def report(
         yield from _by_difficulty(request.store, read.opinions)
     else:
         rows_of = agreement_rows if part == "agreement" else _words
-        for label, group in _grouped(read.opinions, by):
+        for label, group in grouped(read.opinions, by):
             yield from rows_of(label, group, judges == "people")
 
 
-def _grouped(opinions: Sequence[Opinions], by: str) -> Iterator[tuple[dict[str, str], Opinions]]:
-    if by == "form":
-        together: dict[tuple[str, tuple[str, ...]], list[Opinions]] = defaultdict(list)
+def grouped(opinions: Sequence[Opinions], by: By = "question") -> Iterator[tuple[dict[str, str], Opinions]]:
+    """Yield the label and the answers of each group; ``by`` is an option of the metric."""
+    if by in ("question", "model"):
         for each in opinions:
-            together[each.form, each.question.values].append(each)
-        for (form, _), members in together.items():
-            yield {"form": form, "question": ALL_QUESTIONS}, _joined(members)
+            label = {"form": each.form, "question": each.question.title}
+            yield from _by_model(label, each) if by == "model" else [(label, each)]
         return
+    together: dict[tuple[str, str, tuple[str, ...], tuple[str, ...]], list[Opinions]] = defaultdict(list)
     for each in opinions:
-        label = {"form": each.form, "question": each.question.title}
-        if by == "question":
-            yield label, each
-            continue
-        models: dict[str, list[str]] = defaultdict(list)
-        for subject, item in each.items.items():
-            models[item.model].append(subject)
-        for model in sorted(models):
-            yield {"model": model, **label}, each.only(models[model])
+        for axis in (ALL, each.question.axis) if by == "axis" and each.question.axis else (ALL,):
+            together[each.form, axis, each.question.values, each.question.yes].append(each)
+    for (form, axis, *_), members in together.items():
+        joined = _joined(members)
+        if by == "condition":
+            yield from _by_model({"form": form, "question": ALL}, joined)
+        else:
+            yield {"form": form, **({"axis": axis} if by == "axis" else {"question": ALL})}, joined
+
+
+def _by_model(label: Mapping[str, str], opinions: Opinions) -> Iterator[tuple[dict[str, str], Opinions]]:
+    models: dict[str, list[str]] = defaultdict(list)
+    for subject, item in opinions.items.items():
+        models[item.model].append(subject)
+    for model in sorted(models):
+        yield {"model": model, **label}, opinions.only(models[model])
 
 
 def _joined(members: Sequence[Opinions]) -> Opinions:
-    first, judges = members[0], defaultdict[Judge, list[Judgement]](list)
+    judges: dict[Judge, list[Judgement]] = defaultdict(list)
     for each in members:
         for judge, answers in each.judges.items():
             judges[judge] += answers
     people, decided = ([a for each in members for a in getattr(each, of)] for of in ("people", "decided"))
-    return replace(first, people=people, decided=decided, judges=dict(judges))
+    return replace(members[0], people=people, decided=decided, judges=dict(sorted(judges.items())))
 
 
 def _sides(opinions: Opinions, only_people: bool) -> Iterator[tuple[str, str, list[Judgement], list[Judgement]]]:
@@ -192,57 +195,43 @@ def _rows(
             return
 
 
-def statuses(all_opinions: Iterable[Opinions], trust: Trust) -> Iterator[Row]:
-    """Yield the status of each judge on each question that people answered for the same items, too."""
-    for opinions in (each.drawn_fairly for each in all_opinions):
+def statuses(groups: Iterable[tuple[Mapping[str, str], Opinions]], trust: Trust) -> Iterator[Row]:
+    """Yield the status of each judge on each group of questions that people answered for the same items, too."""
+    for label, opinions in ((label, each.drawn_fairly) for label, each in groups):
+        values, ordered = opinions.question.values, opinions.ordered
         for judge, name in judge_names(opinions.judges, with_prompts=False).items():
-            statements = labelled(opinions, judge)
-            by_people = between(
-                opinions.of_people,
-                opinions.once(judge),
-                opinions.question.values,
-                opinions.case,
-                ordered=opinions.ordered,
-            )
+            once = opinions.once(judge)
+            by_people = between(opinions.of_people, once, values, opinions.case, ordered=ordered)
             if not by_people.items:
                 continue
-            repeated = among(opinions.judges[judge], opinions.question.values, opinions.case)
+            share, interval = by_people.coefficients["percent_agreement"]
+            kappa, of_each = by_people.coefficients["cohen_kappa"].value, tuple[float, ...]()
+            numbers = {}
+            if not ordered and opinions.question.yes:
+                by_condition = labelled(opinions, judge).by_condition
+                measured = agreement_with_experts(item for items in by_condition.values() for item in items)
+                of_each = measured.of_each
+                names = ("sensitivity", "specificity", "excess", "excess_low", "excess_high")
+                numbers = dict(zip(names, (*of_each, measured.excess, *measured.excess_interval), strict=True))
+                if len(values) == 2:  # with the weights of strata
+                    share, interval, kappa = measured.share, measured.interval, measured.kappa
+            repeated = among(opinions.judges[judge], values, opinions.case)
             consistency = repeated.coefficients["percent_agreement"].value if repeated.items else None
-            yield _status_row(opinions, name, judge, statements.by_condition, by_people, consistency, trust)
-
-
-def _status_row(
-    opinions: Opinions,
-    name: str,
-    judge: Judge,
-    by_condition: Mapping[str, Sequence[JudgedStatement]],
-    by_people: Agreement,
-    consistency: float | None,
-    trust: Trust,
-) -> Row:
-    share, interval = by_people.coefficients["percent_agreement"]
-    kappa, of_each, excess = by_people.coefficients["cohen_kappa"].value, tuple[float, ...](), math.nan
-    if not opinions.ordered and opinions.question.yes:
-        measured = agreement_with_experts(item for items in by_condition.values() for item in items)
-        of_each, excess = measured.of_each, measured.excess
-        if len(opinions.question.values) == 2:  # with the weights of strata
-            share, interval, kappa = measured.share, measured.interval, measured.kappa
-    sensitivity, specificity = of_each or (math.nan, math.nan)
-    numbers = {"cohen_kappa": kappa, "sensitivity": sensitivity, "specificity": specificity, "excess": excess}
-    return Row(
-        {"judge": judge.name, "prompts": judge.prompt_hash, "form": opinions.form, "question": opinions.question.title},
-        share,
-        *interval,
-        by_people.items,
-        by_people.excluded,
-        {
-            **{name: None if math.isnan(value) else value for name, value in numbers.items()},
-            "repeats_equal": consistency,
-            "status": status_of(by_people.items, share, trust, consistency, of_each),
-        },
-        unit="answers",
-        columns=Columns("agreement", "low", "high", "n", "excluded"),
-    )
+            yield Row(
+                {"judge": name, "prompts": judge.prompt_hash, **label},
+                share,
+                *interval,
+                by_people.items,
+                by_people.excluded,
+                {
+                    "cohen_kappa": kappa,
+                    **numbers,
+                    "repeats_equal": consistency,
+                    "status": status_of(by_people.items, share, trust, consistency, of_each),
+                },
+                unit="answers",
+                columns=Columns("agreement", "low", "high", "n", "excluded"),
+            )
 
 
 def note_status(request: MetricRequest, rows: Iterable[Row]) -> None:
@@ -252,7 +241,7 @@ def note_status(request: MetricRequest, rows: Iterable[Row]) -> None:
         if row.more["status"] != "calibrated":
             agreement = "" if row.estimate is None else f", agreement {row.estimate:.2f}"
             lacking[row.label["judge"]].append(
-                f"{row.label['question']}: {row.more['status']} (n = {row.n}{agreement})"
+                f"{row.label.get('axis') or row.label['question']}: {row.more['status']} (n = {row.n}{agreement})"
             )
     for judge, questions in lacking.items():
         request.note(f"{judge} is not calibrated as a judge. {'; '.join(questions)}.", "high", kind="calibration")
@@ -375,7 +364,7 @@ STATUS = Section(
     kind="table",
     heads={
         "prompts": "Prompts", "agreement": "Equal answers", "n": "By people", "cohen_kappa": "Cohen’s kappa",
-        "excess": "Yes: judge − people", "repeats_equal": "Repeats equal",
+        "excess": "Yes: judge − people", "excess_low": "From", "excess_high": "To", "repeats_equal": "Repeats equal",
     },
     help="Items that people judged, too, in unblinded reviews drawn without regard to the answers. A judge is "
     "calibrated if people judged at least 50 of its items and 85 % of the answers are equal: half of the yes and of "
@@ -413,4 +402,13 @@ WORDS = Section(
     "for other reasons have a low share.",
     page="judges",
 )
-SECTIONS = (AGREEMENT, BY_MODEL, BETWEEN, STATUS, ANSWERS, DIFFICULTY, WORDS)
+BY_AXIS = replace(STATUS, options={"part": "status", "by": "axis"})
+BY_CONDITION = replace(
+    STATUS,
+    title="Errors of judges by condition",
+    options={"part": "status", "by": "condition"},
+    folded=True,
+    help="The share that the judge answers with yes minus the share that people do. If it differs between conditions, "
+    "so do their figures by the judge alone.",
+)
+SECTIONS = (AGREEMENT, BY_MODEL, BETWEEN, STATUS, BY_AXIS, BY_CONDITION, ANSWERS, DIFFICULTY, WORDS)

@@ -9,14 +9,18 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from core.frameworks.starts import REVIEW
 from core.judging.calibration import JudgedStatement, rogan_gladen_mean
+from core.judging.form import RUBRIC
 from core.measures.base import CASES_OF_RUNS, Columns, MetricRequest, Positional, Row, Section, metric
 from core.measures.opinions import Opinions, labelled, read_opinions
+from core.measures.rubrics.labels import expert_verdicts
+from core.measures.rubrics.reading import reading_with_notes, statements_by_condition
 from core.stats.calibrated import FEWEST, CalibratedMean, calibrated_difference, calibrated_mean, resemblance
 from core.stats.differences import changes
 from core.stats.intervals import NOTHING
@@ -41,20 +45,55 @@ def report(
         "Figures of judge and experts together; their differences from the first condition that experts judged; "
         "whether the experts' items resemble the others; what more judgements would bring.",
     ] = "figures",
-    judge: Annotated[str | None, "Only this judge."] = None,
+    judge: Annotated[str | None, "Only this judge; of a rubric by default the last one, or panel."] = None,
 ) -> Iterator[Row]:
-    """Report shares of yes and means of scales, as a judge's answers corrected by those of people on a part.
+    """Report shares of yes, means of scales and scores of rubrics by a judge, corrected by people's answers on a part.
 
     They are unbiased if the experts' items were drawn at random. Accuracies by grader and experts are in ``report
     graders --part accuracy``: of free responses only those are read here that people judged.
     """
     excluded: dict[str, int] = defaultdict(int)
+    rubrics = dict[str, None]()
     for opinions in request.read(read_opinions, request.selection, form).opinions:
-        if opinions.question.id != "equivalent" and (opinions.ordered or opinions.question.yes):
+        if opinions.form.startswith(RUBRIC):
+            rubrics |= dict.fromkeys([opinions.form] if opinions.judges and opinions.decided else [])
+        elif opinions.question.id != "equivalent" and (opinions.ordered or opinions.question.yes):
             yield from _of_question(opinions.drawn_fairly, part, judge, excluded)
     if excluded:
         reasons = ", ".join(f"{reason} {n:,}" for reason, n in excluded.items())
         request.note(f"Answers that enter no figure: {reasons}.", kind="excluded")
+    for rubric in [form] if form and form.startswith(RUBRIC) else rubrics:
+        yield from _of_rubric(request, rubric, part, judge if form else None)
+
+
+def _of_rubric(request: MetricRequest, form: str, part: Part, judge: str | None) -> Iterator[Row]:
+    """Yield the figures of the score of a rubric: its criteria with their points."""
+    reading = reading_with_notes(request, form.removeprefix(RUBRIC), judge)
+    if reading.rubric is None:
+        return
+    experts = request.read(expert_verdicts, reading.rubric.name)
+    if experts.undecided:
+        request.note(
+            f"{experts.undecided:,} items have no verdict of people: tied, does not apply, or cannot be judged."
+        )
+    for review, drawn_from in experts.restricted.items():
+        request.note(
+            f"The items of the review {review} were drawn from {drawn_from} only: choose these conversations, or the "
+            "judge must err alike on the others.",
+            "high",
+        )
+    label = {"judge": ", ".join(reading.judges), "prompts": "", "form": form, "question": "score"}
+    yield from _rows_of(part, label, statements_by_condition(request, reading))
+
+
+def _rows_of(
+    part: Part, label: Mapping[str, Any], by_condition: Mapping[str, Sequence[JudgedStatement]]
+) -> Iterator[Row]:
+    if part == "differences":
+        yield from calibrated_differences(by_condition, label)
+        return
+    for model, items in by_condition.items():
+        yield from _ROWS[part]({"model": model, **label}, items)
 
 
 def _of_question(opinions: Opinions, part: Part, only: str | None, excluded: dict[str, int]) -> Iterator[Row]:
@@ -70,13 +109,10 @@ def _of_question(opinions: Opinions, part: Part, only: str | None, excluded: dic
             "form": opinions.form,
             "question": opinions.question.title,
         }
-        if part == "differences":
-            yield from calibrated_differences(by_condition, label)
-            continue
-        rows = _ROWS[part]
-        for model, items in by_condition.items():
-            if any(item.expert is not None for item in items):
-                yield from rows({"model": model, **label}, items)
+        labelled_only = {
+            model: items for model, items in by_condition.items() if any(item.expert is not None for item in items)
+        }
+        yield from _rows_of(part, label, by_condition if part == "differences" else labelled_only)
 
 
 SCORES = Columns("value", "low", "high", "n")
@@ -226,4 +262,24 @@ AUDIT = Section(
     "interval excludes 0, so that the items are no random sample; alike: the whole interval is within 0.25.",
     page="judges",
 )
-SECTIONS = (FIGURES, FORECAST, AUDIT)
+TOGETHER = replace(
+    FIGURES,
+    title="Scores of judge and experts together",
+    kind="dots",
+    series="figure",
+    place="model",
+    axis="Score",
+    folded=False,
+)
+DIFFERENCES = Section(
+    "Differences by judge and experts together",
+    report,
+    {"part": "differences"},
+    kind="table",
+    folded=True,
+    heads={"difference": "Difference", "n": "By people", "by_judge": "By the judge alone"},
+    help="Each condition minus the first that experts judged. Each is corrected by experts’ verdicts on its own "
+    "conversations, so that the judge may err differently.",
+    page="judges",
+)
+SECTIONS = (FIGURES, TOGETHER, DIFFERENCES, FORECAST, AUDIT)

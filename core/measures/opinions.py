@@ -17,7 +17,7 @@ import duckdb
 from core.errors import UsageError
 from core.events import COUNTED
 from core.frameworks.casting import is_model
-from core.judging.agreement import why_excluded
+from core.judging.agreement import Place, place_of, why_excluded
 from core.judging.calibration import JudgedStatement
 from core.judging.form import RUBRIC, Form, FormQuestion, form_named
 from core.judging.judgement import Judge, Judgement, Quotation
@@ -117,14 +117,14 @@ def judge_names(judges: Iterable[Judge], *, with_prompts: bool = True) -> dict[J
     """
     listed = list(dict.fromkeys(judges))
     prompts: dict[str, set[str]] = defaultdict(set)
-    together: dict[str, set[int]] = defaultdict(set)
+    together: dict[tuple[str, str], set[int]] = defaultdict(set)
     for judge in listed:
         prompts[judge.name].add(judge.prompt_hash)
-        together[judge.name].add(judge.together)
+        together[judge.name, judge.prompt_hash].add(judge.together)
     return {
         judge: judge.name
         + (f" [{judge.prompt_hash[:6]}]" if with_prompts and len(prompts[judge.name]) > 1 else "")
-        + (f" ({judge.together or 'all'} together)" if len(together[judge.name]) > 1 else "")
+        + (f" ({judge.together or 'all'} together)" if len(together[judge.name, judge.prompt_hash]) > 1 else "")
         for judge in listed
     }
 
@@ -180,18 +180,23 @@ def read_opinions(
 def _read_form(
     store: Store, selection: Selection | None, form: Form, name: str, reviews: Sequence[ReviewState]
 ) -> list[Opinions]:
-    questions = {question.id: question for question in form.questions if question.values}
-    by_hash = {question.hash: question for question in questions.values()}
-    all_opinions = {asked_id: Opinions(name, question) for asked_id, question in questions.items()}
+    # ids of criteria are unique for a case only; questions of equal words are one
+    by_hash = {question.hash: Opinions(name, question) for question in form.questions if question.values}
+    by_id: dict[str, Opinions] = {}
+    for opinions in by_hash.values():
+        by_id.setdefault(opinions.question.id, opinions)
+
+    def find(answer: Judgement) -> Opinions | None:
+        return by_hash.get(answer.against) if answer.against else by_id.get(answer.question)
+
     samplings: dict[str, ReviewSampling] = {}
     for state in reviews:
         new: dict[str, ReviewSampling] = {}
         for question in (question for question in state.form.questions if question.values):
             for answers in _of_people(store, state, question, name, by_hash, samplings):
-                opinions = all_opinions.get(answers.decided.question)
-                if opinions is not None:
-                    opinions.decided.append(answers.decided)
-                    opinions.people.extend(answers.people)
+                if (found := find(answers.decided)) is not None:
+                    found.decided.append(answers.decided)
+                    found.people.extend(answers.people)
                     new[answers.decided.subject] = state.review.plan.sampling
         samplings |= new
     restricted = None if selection in (None, Selection()) else selection
@@ -200,12 +205,13 @@ def _read_form(
         given = judgements(cursor, [name], selection=restricted if about_trials else None, kinds=("model", "rule"))
         given += _of_other_tables(cursor, form, selection or Selection(), list(samplings))
         for answer in given:
-            opinions = all_opinions.get(answer.question)
-            if opinions is not None and answer.against in ("", opinions.question.hash):
-                opinions.judges.setdefault(answer.judge, []).append(answer)
-        subjects = {answer.subject for answer in given} | samplings.keys()
-        items = _items(cursor, sorted(subjects), restricted)
-    return [replace(o, items=items, samplings=samplings).only(items) for o in all_opinions.values()]
+            if (found := find(answer)) is not None:
+                asked = found.question.id
+                found.judges.setdefault(answer.judge, []).append(
+                    answer if answer.question == asked else replace(answer, question=asked)
+                )
+        items = _items(cursor, sorted({answer.subject for answer in given} | samplings.keys()), restricted)
+    return [replace(each, items=items, samplings=samplings).only(items) for each in by_hash.values()]
 
 
 def of_decisions(decisions: Iterable[Decision]) -> list[Opinions]:
@@ -248,22 +254,30 @@ def _of_people(
     state: ReviewState,
     question: FormQuestion,
     form: str,
-    by_hash: Mapping[str, FormQuestion],
+    by_hash: Mapping[str, Opinions],
     read_already: Mapping[str, object],
 ) -> list[_PeoplesAnswers]:
     """Return people's answers to a question in a review; criteria of a rubric are questions about a conversation."""
     answers = []
     for item in judged_items(store, state, question.id):
-        about, subject, asked = parse_item(item.item), item.item, question.id
+        about, subject, asked, against = parse_item(item.item), item.item, question.id, ""
         if about.kind == "criterion" and form != state.form.name:
             if about.criterion not in by_hash:
                 continue
-            subject, asked = f"talk:{about.trial_id}", by_hash[about.criterion].id
+            subject, against = f"talk:{about.trial_id}", about.criterion
+            asked = by_hash[about.criterion].question.id
         if subject in read_already:
             continue
         value, reason = item.decided(state.form)
         decided = Judgement(
-            subject=subject, form=form, question=asked, judge=PEOPLE, value=value, at=0.0, failure=reason
+            subject=subject,
+            form=form,
+            question=asked,
+            against=against,
+            judge=PEOPLE,
+            value=value,
+            at=0.0,
+            failure=reason,
         )
         people = [
             replace(
@@ -357,27 +371,28 @@ def labelled(opinions: Opinions, judge: Judge) -> Labelled:
     Of a stratum with few drawn items, each stands for more. Items on which people disagree, with nobody to decide, have
     no answer of people and are counted.
     """
-    question = opinions.question
-    people: dict[str, list[str]] = defaultdict(list)
-    excluded: Counter[str] = Counter()
-    without: dict[str, str] = {}
+    people: dict[Place, list[str]] = defaultdict(list)
+    without: dict[Place, str] = {}
     for answer in opinions.of_people:
         if answer.counts and answer.value is not None:
-            people[answer.subject].append(answer.value)
+            people[place_of(answer)].append(answer.value)
         else:
-            without[answer.subject] = f"people: {why_excluded(answer)}"
-    groups: dict[str, list[tuple[str, str]]] = defaultdict(list)
+            without[place_of(answer)] = f"people: {why_excluded(answer)}"
+    excluded: Counter[str] = Counter()
+    groups: dict[str, list[tuple[Place, str]]] = defaultdict(list)
     for answer in opinions.once(judge):
-        if answer.counts and answer.value in question.values:
-            groups[opinions.items[answer.subject].model].append((answer.subject, answer.value))
-            excluded.update([without[answer.subject]] if answer.subject in without.keys() - people.keys() else [])
+        if answer.counts and answer.value in opinions.question.values:
+            place = place_of(answer)
+            groups[opinions.items[answer.subject].model].append((place, answer.value))
+            if place in without and place not in people:
+                excluded[without[place]] += 1
         else:
             excluded[why_excluded(answer) or "not among the answers"] += 1
     return Labelled({model: _weighted(opinions, answers, people) for model, answers in groups.items()}, dict(excluded))
 
 
 def _weighted(
-    opinions: Opinions, answers: Sequence[tuple[str, str]], people: Mapping[str, Sequence[str]]
+    opinions: Opinions, answers: Sequence[tuple[Place, str]], people: Mapping[Place, Sequence[str]]
 ) -> list[JudgedStatement]:
     question, items = opinions.question, opinions.items
 
@@ -388,17 +403,17 @@ def _weighted(
         item = items[subject]
         return {"specialty": item.specialty, "dataset": item.dataset}.get(sampling, "")
 
-    drawn = {subject: opinions.samplings[subject] for subject, _ in answers if subject in people}
-    labels = Counter((sampling, group(subject, sampling)) for subject, sampling in drawn.items())
-    sizes = {(s, name): sum(group(subject, s) == name for subject, _ in answers) for s, name in labels}
+    drawn = {place: opinions.samplings[place[0]] for place, _ in answers if place in people}
+    labels = Counter((sampling, group(place[0], sampling)) for place, sampling in drawn.items())
+    sizes = {(s, name): sum(group(subject, s) == name for (subject, _), _ in answers) for s, name in labels}
     stratified = not {"specialty", "dataset"}.isdisjoint(drawn.values())
     statements = []
-    for subject, value in answers:
-        stratum = (drawn[subject], group(subject, drawn[subject])) if subject in drawn else None
-        values = [number(given) for given in people.get(subject, ())]
+    for place, value in answers:
+        stratum = (drawn[place], group(place[0], drawn[place])) if place in drawn else None
+        values = [number(given) for given in people.get(place, ())]
         statements.append(
             JudgedStatement(
-                items[subject].case,
+                items[place[0]].case,
                 number(value),
                 sum(values) / len(values) if values else None,
                 weight=sizes[stratum] / labels[stratum] if stratified and stratum else 1.0,

@@ -3,8 +3,8 @@
 import streamlit as st
 
 from core.judging.form import RUBRIC
-from core.measures.agreement import ANSWERS, BETWEEN, WORDS
-from core.measures.rubrics.calibration import AGAINST_EXPERTS, SECTIONS
+from core.measures.agreement import ANSWERS, BETWEEN, BY_AXIS, BY_CONDITION, WORDS
+from core.measures.calibration import AUDIT, DIFFERENCES, FORECAST, TOGETHER
 from core.reviews.rubrics import rubric_entries
 from core.store.selection import Selection
 from pages.kit.cached import read
@@ -12,23 +12,20 @@ from pages.kit.controls import choose
 from pages.kit.navigation import link
 from pages.kit.section import draw_section
 
+_SECTIONS = {
+    "judges": ANSWERS, "between": BETWEEN, "words": WORDS, "status": BY_AXIS, "conditions": BY_CONDITION,
+    "scores": TOGETHER, "differences": DIFFERENCES, "plan": FORECAST, "audit": AUDIT,
+}  # fmt: skip
+
 
 def draw_rubric_judges() -> None:
     rubrics = {entry.rubric.name: entry.rubric.title for entry in read(rubric_entries)}
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         name = choose("Rubric", list(rubrics), "rubric", names=lambda name: rubrics[name] or name, width=360)
         link("rubrics", "Scores under this rubric", "rule", rubric=name)
-    for section in (ANSWERS, BETWEEN, WORDS):
-        part = section.options.get("part", "judges")
-        draw_section(section, Selection(), options={"form": f"{RUBRIC}{name}"}, name=f"rubric_{part}")
     nothing = (
         "People judged none of these criteria: plan a review *Criteria of a rubric* under Experts, and unblind it."
     )
-    for section in SECTIONS:
-        draw_section(
-            section,
-            Selection(),
-            options={"rubric": name},
-            name=f"calibration_{section.options.get('part', 'scores')}",
-            empty=nothing if section is AGAINST_EXPERTS else "",
-        )
+    for key, section in _SECTIONS.items():
+        empty = nothing if section is BY_AXIS else ""
+        draw_section(section, Selection(), options={"form": f"{RUBRIC}{name}"}, name=f"rubric_{key}", empty=empty)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from core.judging.rubric import rubric_of
+from core.measures import agreement, calibration
 from core.measures.base import MetricRequest
-from core.measures.rubrics.calibration import report_calibration
 from core.measures.rubrics.labels import statements_for
 from core.reviews.reviewing import plan_review, unblind
 from core.reviews.state import state_of
@@ -47,8 +48,13 @@ def ready(page: Page, step: int) -> None:
 
 
 def figures(store: Store) -> list[str]:
-    parts = ("judges", "criteria", "scores", "audit", "plan")
-    return [repr(row) for part in parts for row in report_calibration.rows(MetricRequest(store), "demo", part=part)]
+    parts = ("figures", "audit", "plan")
+    listed = [row for part in parts for row in calibration.report.rows(MetricRequest(store), "rubric:demo", part=part)]
+    return [*map(repr, listed), *map(repr, status(store))]
+
+
+def status(store: Store, **options: Any) -> list[Any]:
+    return list(agreement.report.rows(MetricRequest(store), "rubric:demo", part="status", by="axis", **options))
 
 
 def test_two_experts_judge_thirty_criteria_and_the_status_of_the_judge_follows(
@@ -86,15 +92,15 @@ def test_two_experts_judge_thirty_criteria_and_the_status_of_the_judge_follows(
     assert state_of(store, review.review_id).missing == 0
     unblind(store, review.review_id, "Ada")
 
-    by_axis = {row["axis"]: row for row in report_calibration.rows(MetricRequest(store), "demo", part="judges")}
+    by_axis = {row["axis"]: row for row in status(store)}
     # the judge overlooks one cough of thirty criteria
-    assert by_axis["all axes"].estimate == pytest.approx(29 / 30)
-    assert by_axis["all axes"]["status"] == "not calibrated"
-    (enough, *_) = report_calibration.rows(MetricRequest(store), "demo", part="judges", least_items=30)
+    assert by_axis["all"].estimate == pytest.approx(29 / 30)
+    assert by_axis["all"]["status"] == "not calibrated"
+    (enough, *_) = status(store, least_items=30)
     assert enough["status"] == "calibrated"
     page.goto(f"{dashboard.address}/judges?judges_part=Rubrics&rubric=demo")
     settle(page)
-    expect(page.get_by_role("heading", name="Judges against experts")).to_be_visible()
+    expect(page.get_by_role("heading", name="Judges against people")).to_be_visible()
 
     page.goto("about:blank")
     before = figures(store)

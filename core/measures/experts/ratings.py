@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 from core.errors import UsageError
 from core.judging.calibration import Trust
 from core.judging.form import CANNOT_JUDGE, FormQuestion
-from core.measures.agreement import note_status, statuses
+from core.measures.agreement import grouped, note_status, statuses
 from core.measures.base import Columns, Listed, MetricRequest, Row, Section, metric
 from core.measures.experts.completeness import completeness_rows
 from core.measures.experts.judged import JudgedItem, judged_items, read_review
@@ -51,7 +51,7 @@ def report(
     if judge:
         opinions = request.read(read_opinions, None, state.form.name, state.review.review_id).opinions
         by_judge = {each.question.id: _judged_by(each, judge) for each in opinions}
-        rows = [row for row in statuses(opinions, Trust()) if row.label["judge"] == judge.partition(" ")[0]]
+        rows = [row for row in statuses(grouped(opinions), Trust()) if row.label["judge"] == judge.partition(" ")[0]]
         note_status(request, rows)
 
     def items_about(question: FormQuestion) -> list[JudgedItem]:

@@ -9,8 +9,8 @@ import pytest
 from core.errors import UsageError
 from core.judging.calibration import Trust
 from core.judging.rubric import rubric_of
+from core.measures import agreement, calibration
 from core.measures.base import MetricRequest, Row
-from core.measures.rubrics.calibration import report_calibration
 from core.measures.rubrics.labels import statements_for
 from core.measures.rubrics.report import report_scores
 from core.reviews.reviewing import plan_review, unblind
@@ -79,18 +79,23 @@ def answer(store: Store, stored: Review) -> None:
 
 
 def rows(store: Store, **options: object) -> list[Row]:
-    return list(report_calibration.rows(MetricRequest(store), rubric="demo", **options))
+    return list(calibration.report.rows(MetricRequest(store), "rubric:demo", **options))
+
+
+def status(store: Store, by: str = "axis", **options: object) -> list[Row]:
+    listed = agreement.report.rows(MetricRequest(store), "rubric:demo", part="status", by=by, **options)
+    return [row for row in listed if isinstance(row, Row)]
 
 
 def test_the_judge_agrees_in_19_of_20_and_the_figures_of_both_are_those_of_the_experts(reviewed: Store) -> None:
-    by_axis = {row["axis"]: row for row in rows(reviewed, part="judges")}
-    assert by_axis["all axes"].estimate == pytest.approx(19 / 20)
+    by_axis = {row["axis"]: row for row in status(reviewed)}
+    assert by_axis["all"].estimate == pytest.approx(19 / 20)
     assert by_axis["safety"].estimate == pytest.approx(9 / 10)
     assert by_axis["safety"]["sensitivity"] == pytest.approx(3 / 4)
     assert by_axis["safety"]["specificity"] == 1
-    assert by_axis["all axes"]["status"] == "not calibrated"
-    assert rows(reviewed, part="judges", least_items=20)[0]["status"] == "calibrated"
-    assert rows(reviewed, part="judges", least_items=20, least_agreement=0.96)[0]["status"] == "not calibrated"
+    assert by_axis["all"]["status"] == "not calibrated"
+    assert status(reviewed, least_items=20)[0]["status"] == "calibrated"
+    assert status(reviewed, least_items=20, least_agreement=0.96)[0]["status"] == "not calibrated"
     scores = {row["figure"]: row for row in rows(reviewed)}
     # points: fever 7 × 3, cough 4 × 1 (the judge: 3 × 1) of 10 × 4
     assert scores["experts alone"].estimate == pytest.approx(25 / 40)
@@ -98,7 +103,7 @@ def test_the_judge_agrees_in_19_of_20_and_the_figures_of_both_are_those_of_the_e
     assert scores["judge and experts (PPI++)"].estimate == pytest.approx(25 / 40)
     # sensitivity 10/11 and specificity 1 on all 20: each yes counts 11/10
     assert scores["corrected (Rogan and Gladen)"].estimate == pytest.approx(24 / 40 * 1.1)
-    by_criterion = {row["criterion"]: row.estimate for row in rows(reviewed, part="criteria")}
+    by_criterion = {row["question"]: row.estimate for row in status(reviewed, "question")}
     assert by_criterion == {"fever": 1.0, "cough": pytest.approx(0.9)}
 
 
