@@ -180,14 +180,14 @@ def read_opinions(
 def _read_form(
     store: Store, selection: Selection | None, form: Form, name: str, reviews: Sequence[ReviewState]
 ) -> list[Opinions]:
-    # ids of criteria are unique for a case only; questions of equal words are one
-    by_hash = {question.hash: Opinions(name, question) for question in form.questions if question.values}
-    by_id: dict[str, Opinions] = {}
-    for opinions in by_hash.values():
-        by_id.setdefault(opinions.question.id, opinions)
+    # the ids of criteria are unique for a case only
+    asked = {(q.id, q.hash): Opinions(name, q) for q in form.questions if q.values}
+    by_id, by_hash = ({key[part]: each for key, each in reversed(asked.items())} for part in (0, 1))
 
     def find(answer: Judgement) -> Opinions | None:
-        return by_hash.get(answer.against) if answer.against else by_id.get(answer.question)
+        if not answer.against:
+            return by_id.get(answer.question)
+        return asked.get((answer.question, answer.against)) or by_hash.get(answer.against)
 
     samplings: dict[str, ReviewSampling] = {}
     for state in reviews:
@@ -206,12 +206,11 @@ def _read_form(
         given += _of_other_tables(cursor, form, selection or Selection(), list(samplings))
         for answer in given:
             if (found := find(answer)) is not None:
-                asked = found.question.id
-                found.judges.setdefault(answer.judge, []).append(
-                    answer if answer.question == asked else replace(answer, question=asked)
-                )
+                same = answer.question == found.question.id
+                answers_of_judge = found.judges.setdefault(answer.judge, [])
+                answers_of_judge.append(answer if same else replace(answer, question=found.question.id))
         items = _items(cursor, sorted({answer.subject for answer in given} | samplings.keys()), restricted)
-    return [replace(each, items=items, samplings=samplings).only(items) for each in by_hash.values()]
+    return [replace(each, items=items, samplings=samplings).only(items) for each in asked.values()]
 
 
 def of_decisions(decisions: Iterable[Decision]) -> list[Opinions]:
