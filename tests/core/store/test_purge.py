@@ -52,7 +52,8 @@ def _judge(store: Store, trial: str, token: str) -> None:
     }  # fmt: skip
     rating = {
         "item": f"answer:{trial}:multi_turn:frq", "form": "f", "question": "q", "model": "openai/j",
-        "prompt_hash": "p", "value": "1", "quotations": f'["{token} rated"]', "reason": "", "failure": "",
+        "prompt_hash": "p", "value": "1", "reason": "", "failure": "",
+        "quotations": f'[{{"message": 0, "words": "{token} rated", "status": "verified"}}]',
         "call_ids": [f"rate-{trial}"], "rated_at": 5.0,
     }  # fmt: skip
 
