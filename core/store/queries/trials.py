@@ -219,7 +219,9 @@ def trial_origins(
 
     ``within``: only those of its trials that are also selected.
     """
-    select(cursor, replace(within or Selection(), trials=trial_ids))
+    selection = within or Selection()
+    chosen = trial_ids if selection.trials is None else sorted({*trial_ids} & {*selection.trials})
+    select(cursor, replace(selection, trials=chosen))
     rows = cursor.execute("""
         SELECT trials.trial_id, run_id, model, chosen.case_key, trials.content_hash, dataset, specialty, trials.trial
         FROM chosen JOIN seated USING (run_id) JOIN trials USING (trial_id)""")
