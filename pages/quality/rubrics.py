@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import streamlit as st
 
-from core.frameworks.casting import CastNames, is_model
 from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.jobs.judge import Judging
 from core.judging.form import RUBRIC
@@ -18,11 +17,9 @@ from pages.kit.cached import read
 from pages.kit.case.rubric import BY_RULE
 from pages.kit.controls import choose
 from pages.kit.empty import draw_empty
-from pages.kit.jobs import ask_budget, draw_job, draw_start
-from pages.kit.look import plain
+from pages.kit.jobs import draw_judging
 from pages.kit.navigation import link
 from pages.kit.page import draw_sections as draw_tabs
-from pages.kit.seats import ask_address, ask_seat, seat_problem
 from pages.kit.section import draw_section
 from pages.kit.stored import conditions
 from pages.kit.view import ask_selection, offered
@@ -68,19 +65,6 @@ def _draw_criteria(selection: Selection, rubric: str, judge: str | None) -> None
 
 def _draw_judging(selection: Selection, rubric: str, _judge: str | None) -> None:
     """Draw the form that starts judging the selected conversations, or the progress of the job."""
-    by_rule = Judging(f"{RUBRIC}{rubric}", (RULE_JUDGE,), selection.of_conversations)
-    if draw_job(Judging, "rubric_work", by_rule.instance):
-        return
-    model_column, address_column, budget_column = st.columns([3, 3, 2], vertical_alignment="bottom")
-    with model_column:
-        model = ask_seat("rubric", "grader", label="Judge", kinds=(RULE_JUDGE,))
-    if not is_model(model):
-        st.caption(BY_RULE)
-        draw_start(by_rule, "Judge", "gavel", "rubric_go", None)
-        return
-    with address_column:
-        address = ask_address("rubric")
-    budget = ask_budget("rubric_budget", budget_column)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         together = st.checkbox(
             "All criteria in one request", key="rubric_together", help="Cheaper than one in each, and less exact."
@@ -91,11 +75,13 @@ def _draw_judging(selection: Selection, rubric: str, _judge: str | None) -> None
         limit = st.number_input(
             "Conversations", 1, None, None, key="rubric_limit", width=180, placeholder="All", help="A random sample."
         )
-    if problem := seat_problem(CastNames("reference", grader=model), address):
-        st.warning(plain(problem), icon=":material/key:")
-        return
-    job = replace(by_rule, by=(model,), limit=limit, repeat=int(repeat), together=together, base_url=address)
-    draw_start(job, "Judge", "gavel", "rubric_go", budget)
+    conversations = selection.of_conversations
+    job = Judging(f"{RUBRIC}{rubric}", (RULE_JUDGE,), conversations, limit=limit, repeat=int(repeat), together=together)
+
+    def make(model: str, address: str | None) -> Judging:
+        return replace(job, by=(model,), base_url=address)
+
+    draw_judging(Judging, make, "rubric", job.instance, (RULE_JUDGE, BY_RULE))
 
 
 _TABS = {"Figures": _draw_figures, "Criteria": _draw_criteria, "Judging": _draw_judging}

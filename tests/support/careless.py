@@ -103,7 +103,9 @@ class Models:
 
 
 def _judged(name: str, prompt: str) -> str:
-    messages = [(int(n), role, text) for n, role, text in re.findall(r"^\[(\d+)\] (\w+): (.*)$", prompt, re.MULTILINE)]
+    messages = [
+        (int(n), role, text) for n, role, text in re.findall(r"^\[(\d+)\] (\w+)[^:]*: (.*)$", prompt, re.MULTILINE)
+    ]
     judgements = {}
     for question, criterion in re.findall(r"^Question (q\d+): (.*)$", prompt, re.MULTILINE):
         word = re.findall(r"\w+", criterion)[-1]

@@ -24,7 +24,7 @@ def criteria_in(prompt: str) -> list[tuple[str, str]]:
 
 
 def messages_in(prompt: str) -> list[tuple[int, str]]:
-    return [(int(number), text) for number, text in re.findall(r"^\[(\d+)\] \w+: (.*)$", prompt, re.MULTILINE)]
+    return [(int(number), text) for number, text in re.findall(r"^\[(\d+)\] [^:]+: (.*)$", prompt, re.MULTILINE)]
 
 
 def judge(decide: Decide) -> Script:

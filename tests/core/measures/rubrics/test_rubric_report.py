@@ -19,7 +19,7 @@ from core.measures.rubrics.scores import Outcome, Status
 from core.reviews.rubrics import save_rubric
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.judgements import judgement_row
+from core.store.queries.judgements import judgement_row, judgements
 from core.store.selection import Selection
 from pages.kit.case.rubric import met_of_judged
 from tests.core.store.builders import (
@@ -267,3 +267,41 @@ def _played(store: Store) -> None:
     trial = a_trial([*turns, Finished(at=9.0)], trial_id="a/1", case_key="ours/1")
     write_journal(store.journals, "run", a_header(cases=[a_case(1)]), trial)
     fold(store)
+
+
+def test_verdicts_of_version_0_5_are_judgements(tmp_path: Path) -> None:
+    store = copy_of(_played, tmp_path)
+    criterion = RUBRIC.all[0]
+    # batch, repeat, verdict, judge → together, repeat, value, kind of the judge
+    table: list[tuple[int, int, str | None, str, tuple[int, int, str | None, str]]] = [
+        (1, 0, "met", "openai/j", (1, 1, "met", "model")),
+        (1, 1, "cannot be judged", "openai/j", (1, 2, CANNOT_JUDGE, "model")),
+        (5, 0, None, "openai/j", (5, 1, None, "model")),
+        (1, 0, "not met", "reference/words", (1, 1, "not met", "rule")),
+    ]
+    common = {
+        "trial_id": "a/1", "prompt_hash": "p", "rubric": "demo", "rubric_hash": "h", "criterion": "fever",
+        "criterion_hash": criterion.hash, "voided": False, "reason": "so", "calls": '["c1"]', "judged_at": 5.0,
+        "quotations": '[{"message":0,"words":"Hello?","state":"verified"}]',
+    }  # fmt: skip
+    lines = [
+        RowLine(
+            table="rubric_judgements",
+            row={
+                **common,
+                **{"batch": batch, "repeat": repeat, "verdict": verdict, "model": model},
+                "failure": "" if verdict else "no reply",
+            },
+        )
+        for batch, repeat, verdict, model, _ in table
+    ]
+    keep_lines(store, "rubrics", lines)
+    fold(store)
+    with store.read() as cursor:
+        read = judgements(cursor, ["rubric:demo"], subjects=["talk:a/1"])
+    got = {(a.judge.together, a.repeat, a.value, a.judge.kind) for a in read}
+    assert got == {expected for *_, expected in table}
+    assert {(a.question, a.against, a.quotations, a.calls, a.reason, a.at) for a in read} == {
+        ("fever", criterion.hash, (Quotation(0, "Hello?"),), ("c1",), "so", 5.0)
+    }
+    assert [a.failure for a in read if a.value is None] == ["no reply"]
