@@ -208,13 +208,15 @@ class RunDeletedLine(_Line):
 
 
 ROWS_OF_TRIALS = (
-    "judgements", "patient_judgements", "fact_judgements", "rubric_judgements", "prefix_answers", "urgency_answers",
+    "judgements", "rubric_judgements", "prefix_answers", "urgency_answers",
 )  # fmt: skip
 """Tables with results of jobs about a trial: they are deleted with it, and are in its bundle."""
 ROW_TABLES = (
     *ROWS_OF_TRIALS,
     "profiles", "completions", "variants", "run_labels", "history_items", "case_labels", "model_ratings",
 )  # fmt: skip
+FORMER_TABLES = ("patient_judgements", "fact_judgements")
+"""Tables of earlier versions about trials, whose rows are judgements now (``core.store.former_rows``)."""
 
 
 REMOVED: frozenset[str] = frozenset({"continuations", "plan", "replicates"})
@@ -222,7 +224,7 @@ REMOVED: frozenset[str] = frozenset({"continuations", "plan", "replicates"})
 
 
 def _row_table(name: str) -> str:
-    if name not in ROW_TABLES:
+    if name not in (*ROW_TABLES, *FORMER_TABLES):
         raise ValueError(f"there is no table {name} of results")
     return name
 

@@ -16,13 +16,12 @@ from typing import Any, NamedTuple
 import orjson
 from pydantic import BaseModel
 
-from core.asking.ask import Request, read_json
+from core.asking.ask import Request, quotation, read_json
 from core.asking.parts import instruction_part
 from core.errors import UsageError
 from core.events import Event, Utterance
 from core.frameworks.base import framework_of
 from core.frameworks.speech import Speech
-from core.jobs.judges import quoted_words
 from core.judging.form import CANNOT_JUDGE, Form, FormQuestion
 from core.prompts import PromptPack, load_pack
 from core.reviews.items import BlindedItem
@@ -166,6 +165,15 @@ def _checked(rated: RatedAnswer, answer: _Answer, messages: Mapping[int, str]) -
     named, words = answer.message if answer.message is not None else -1, answer.words or ""
     for number in [named, *(number for number in messages if number != named)]:
         if number in messages and (quoted := quoted_words(words, messages[number])) is not None:
-            quotation = RatedQuotation(number, quoted, "verified" if number == named else "repaired")
-            return rated._replace(quotations=(quotation,))
+            repaired = RatedQuotation(number, quoted, "verified" if number == named else "repaired")
+            return rated._replace(quotations=(repaired,))
     return rated._replace(value=None, quotations=(RatedQuotation(named, words, "unverified"),), failure=VOID)
+
+
+_TRIM = " \n\"'“”.,!"
+
+
+def quoted_words(words: str, message: str) -> str | None:
+    """Return the words as the message spells them; a bare "No" is a quotation only if it is the whole message."""
+    trimmed = message.strip(_TRIM)
+    return trimmed if words.strip(_TRIM).lower() == trimmed.lower() != "" else quotation(words, message)

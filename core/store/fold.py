@@ -43,6 +43,7 @@ from core.journal import (
 )
 from core.store import rows, written
 from core.store.database import TIMEOUT_S, NotWritableError, Store
+from core.store.former_rows import ADD_JUDGEMENTS, FORMER_ROWS
 from core.store.lease import DatabaseBusyError
 from core.store.queries.cases import ADD_CASES
 from core.store.queries.runs import WATCHED
@@ -396,6 +397,9 @@ def _add_line(chunk: _Chunk, line: JournalLine) -> None:
             chunk.written.append(line)
         case RemovedLine():
             chunk.removed[line.kind] += 1
+        case RowLine() if line.table in FORMER_ROWS:
+            new_rows = [RowLine(table="judgements", row=row) for row in FORMER_ROWS[line.table](line.row)]
+            chunk.add("judgements", [rows.job_row(row) for row in new_rows])
         case RowLine():
             if editable := written.as_written(line):
                 chunk.written.append(editable)
@@ -454,13 +458,6 @@ _INSERTS = {
         name: adding(name, key, "DISTINCT")
         for name, key in (
             ("grades", "trial_id, format, question_type, rule, grader, graded_at"),
-            (
-                "judgements",
-                "subject, form, question, against, judge, judge_kind, prompt_hash, together, repeat, review_id, "
-                "judged_at",
-            ),
-            ("patient_judgements", "trial_id, model, prompt_hash, judged_at"),
-            ("fact_judgements", "trial_id, model, prompt_hash, judged_at"),
             ("rubric_judgements", "trial_id, model, prompt_hash, batch, criterion_hash, repeat, judged_at"),
             (
                 "prefix_answers",
@@ -471,6 +468,7 @@ _INSERTS = {
             ("model_ratings", "item, question, model, prompt_hash, rated_at"),
         )
     },
+    "judgements": ADD_JUDGEMENTS,
     "variants": adding("variants", "variant_id", "DISTINCT ON (variant_id)"),
     "calls": adding("calls", "trial_id, call_id", "DISTINCT ON (trial_id, call_id)"),
     "trials": """

@@ -11,16 +11,17 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.agents.ledger_models import JudgedPatient, PatientVerdict
 from core.case import Case, Fact, Profile
 from core.debugger.diff import word_diff
 from core.debugger.run import MatrixCell, matrix, start_bench
 from core.events import Ended, Event, Probed, Started, Utterance
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
+from core.judging.judgement import Judge
 from core.measures.belief import trajectory
 from core.store.database import Store
 from core.store.queries.fact_sets import facts_saved
+from core.store.queries.judged_facts import JudgedPatient, PatientVerdict
 from core.text.facts import facts_of
 from pages.debugger.matrix import MARK, address_of, cells_frame, matrix_frame
 from pages.debugger.variants import one_side
@@ -106,8 +107,8 @@ def test_a_difference_is_marked_on_its_side_and_stays_a_text() -> None:
 
 PAIN, SMOKING, PULSE = facts_of(CASE)
 JUDGED = JudgedPatient(
-    "openai/j",
-    "p1",
+    "run/1",
+    Judge("openai/j", "model", "p1", 0),
     (
         PatientVerdict("asked", 1, "My chest has hurt", PAIN.id, PAIN.text, PAIN.topic),
         PatientVerdict("never_asked", None, "", SMOKING.id, SMOKING.text, SMOKING.topic),

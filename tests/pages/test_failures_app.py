@@ -11,15 +11,14 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.agents.ledger_models import PatientVerdict
 from core.case import Fact, Profile
 from core.figures.heat import ink_on
 from core.jobs import background
-from core.journal import RowLine
 from core.measures.failures import Causes
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.fact_judgements import Judge, conversations_to_judge, fact_judgement_row
+from core.store.queries.judged_facts import PatientVerdict
+from core.store.queries.judgements import judgeable_conversations
 from core.text.facts import facts_of
 from pages.failures import causes, data
 from pages.kit import samples
@@ -34,10 +33,10 @@ from tests.core.store.builders import (
     answered,
     graded,
     invalid,
-    keep_lines,
     write_journal,
 )
 from tests.support.fake_provider import running
+from tests.support.judged_facts import judge_facts, judge_of_facts
 from tests.support.pages import button, run_until, trouble, words
 from tests.support.replies import facts_judged
 from tests.support.stores import copy_of
@@ -112,20 +111,15 @@ COMPLAINT, SMOKES = facts_of(a_case(1, profile=FACTS))
 ASKED = PatientVerdict("asked", 1, "I have a cough.", COMPLAINT.id, COMPLAINT.text, COMPLAINT.topic)
 NEVER = PatientVerdict("never_asked", None, "", SMOKES.id, SMOKES.text, SMOKES.topic)
 INVENTED = PatientVerdict("invented", 3, "My knee hurts")
-JUDGE = Judge("openai/j", "p1")
+JUDGE = judge_of_facts("openai/j", "p1")
 
 
 def store_judged(store: Store) -> None:
     store_wrong_answers(store)
     with store.read() as cursor:
-        conversations = conversations_to_judge(cursor, JUDGE, which="all")
-    lines = []
-    for conversation in conversations:
-        verdicts = [ASKED, NEVER, *([INVENTED] if conversation.trial_id == "a/2" else [])]
-        paid = {"dropped": 0, "failure": "", "calls": "[]", "tokens": 1, "cost_usd": None, "judged_at": 1.0}
-        row = fact_judgement_row(JUDGE, conversation.facts_hash, verdicts, {"trial_id": conversation.trial_id, **paid})
-        lines.append(RowLine(table="fact_judgements", row=row))
-    keep_lines(store, "judging", lines)
+        trials = [conversation.trial_id for conversation in judgeable_conversations(cursor)]
+    for trial in trials:
+        judge_facts(store, trial, ASKED, NEVER, *([INVENTED] if trial == "a/2" else []), by=JUDGE)
 
 
 @pytest.fixture

@@ -28,9 +28,9 @@ from core.measures.calibration import (
 from core.measures.experts.judged import judged_items
 from core.reviews.state import states
 from core.store.database import Store
-from core.store.queries.fact_judgements import judged_patients, judges
 from core.store.queries.grades_by_grader import free_verdicts
-from core.store.queries.patient_judgements import current_judgements
+from core.store.queries.judged_facts import judged_patients
+from core.store.queries.judgements import judgements
 from core.store.queries.trials import TrialOrigin, trial_origins
 from core.store.review_records import ReviewSampling, parse_item
 from core.store.selection import Selection
@@ -115,14 +115,14 @@ def read_statements(store: Store, selection: Selection) -> dict[_Judge, dict[str
     people = {about: _people(store, *question) for about, question in _QUESTIONS.items()}
     verdicts: dict[_Judge, dict[Place, bool]] = {}
     with store.read() as cursor:
-        for progress in judges(cursor, selection):
-            for trial, patient in judged_patients(cursor, progress.judge, selection).items():
-                for about, marks in ((INVENTED, patient.of("invented")), (WITHHELD, patient.of("withheld"))):
-                    verdicts.setdefault(_Judge(*progress.judge, about), {})[trial, ""] = bool(marks)
-        for judgement in current_judgements(cursor, selection):
-            if judgement.terms is not None:
-                judge = _Judge(judgement.model, judgement.prompt_hash, TERMS)
-                verdicts.setdefault(judge, {})[judgement.trial_id, ""] = bool(judgement.terms)
+        for patient in judged_patients(cursor, selection=selection):
+            for about, marks in ((INVENTED, patient.of("invented")), (WITHHELD, patient.of("withheld"))):
+                judge = _Judge(patient.judge.name, patient.judge.prompt_hash, about)
+                verdicts.setdefault(judge, {})[patient.trial_id, ""] = bool(marks)
+        for judgement in judgements(cursor, ["patient_terms"], selection=selection, kinds=["model"]):
+            if judgement.value is not None:
+                judge = _Judge(judgement.judge.name, judgement.judge.prompt_hash, TERMS)
+                verdicts.setdefault(judge, {})[parse_item(judgement.subject).trial_id, ""] = judgement.value != "0"
         graded = free_verdicts(cursor, [trial for trial, _ in people[EQUIVALENT]])
         for place in people[EQUIVALENT]:
             for grader, verdict in graded.get(place, []):

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import duckdb
 import orjson
 
+from core.events import COUNTED, Format
 from core.judging.judgement import Judge, Judgement, Quotation
-from core.store.review_records import parse_item
+from core.store.review_records import AnnotatedItem
 from core.store.selection import Selection, select
 from core.store.tables import records
 
@@ -27,7 +28,10 @@ class JudgedKey(NamedTuple):
 
 
 class JudgeableConversation(NamedTuple):
-    """A conversation that can be judged: it ended regularly or as its log does not say, with the doctor's words."""
+    """A conversation that can be judged: it ended regularly or as its log does not say, with the doctor's words.
+
+    With a ``format`` it is the free response of that format, and not the conversation. ``staffed``: staff answers, too.
+    """
 
     trial_id: str
     run_id: str
@@ -36,42 +40,14 @@ class JudgeableConversation(NamedTuple):
     content_hash: str
     specialty: str
     seed: int
+    staffed: bool
+    format: Format | None = None
 
     @property
     def subject(self) -> str:
-        return f"talk:{self.trial_id}"
-
-
-def judgement_row(judgement: Judgement) -> dict[str, Any]:
-    """Return the row of a judgement. Its trial is the first of its item, empty if it is not about a trial."""
-    trials = parse_item(judgement.subject).trials
-    quotations = [
-        {name: value for name, value in quoted._asdict().items() if value not in ("", None)}
-        for quoted in judgement.quotations
-    ]
-    return {
-        "trial_id": trials[0] if trials else "",
-        "subject": judgement.subject,
-        "form": judgement.form,
-        "question": judgement.question,
-        "against": judgement.against,
-        "judge": judgement.judge.name,
-        "judge_kind": judgement.judge.kind,
-        "prompt_hash": judgement.judge.prompt_hash,
-        "together": judgement.judge.together,
-        "repeat": judgement.repeat,
-        "value": judgement.value,
-        "void": judgement.void,
-        "quotations": orjson.dumps(quotations).decode(),
-        "reason": judgement.reason,
-        "comment": judgement.comment,
-        "failure": judgement.failure,
-        "calls": list(judgement.calls),
-        "review_id": judgement.review_id,
-        "seconds": judgement.seconds,
-        "served_by": judgement.served_by,
-        "judged_at": judgement.at,
-    }
+        if self.format is None:
+            return str(AnnotatedItem("talk", self.trial_id))
+        return str(AnnotatedItem("answer", self.trial_id, self.format))
 
 
 def judgements(
@@ -140,14 +116,28 @@ def judged_keys(cursor: duckdb.DuckDBPyConnection, form: str, judge: Judge, subj
 
 
 def judgeable_conversations(
-    cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None, *, trials: Sequence[str] | None = None
+    cursor: duckdb.DuckDBPyConnection,
+    selection: Selection | None = None,
+    *,
+    trials: Sequence[str] | None = None,
+    wrong: bool = False,
 ) -> list[JudgeableConversation]:
     """Return the selected conversations in a fixed shuffled order, so that the first N are a random sample.
 
-    ``trials`` overrides the selection.
+    ``trials`` overrides the selection. ``wrong``: only those after which an answer is wrong.
     """
     select(cursor, selection if trials is None else Selection(trials=trials))
-    return [JudgeableConversation(*row) for row in cursor.execute(_CONVERSATIONS).fetchall()]
+    verdicts = [verdict for verdict in COUNTED if verdict != "correct"] if wrong else None
+    rows = cursor.execute(_CONVERSATIONS, {"wrong": verdicts}).fetchall()
+    return [JudgeableConversation(*row) for row in rows]
+
+
+def judgeable_answers(
+    cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None, *, trials: Sequence[str] | None = None
+) -> list[JudgeableConversation]:
+    """Return the selected free responses in a fixed shuffled order; ``trials`` overrides the selection."""
+    select(cursor, selection if trials is None else Selection(trials=trials))
+    return [JudgeableConversation(*row) for row in cursor.execute(_ANSWERS).fetchall()]
 
 
 _JUDGEMENTS = """
@@ -166,10 +156,19 @@ _JUDGED = """
         AND value IS NOT NULL AND subject IN (SELECT unnest($subjects::VARCHAR[]))"""
 # A conversation that a failure or a refusal ended is not judged: what is missing in it is not the doctor's.
 # A finished conversation of a log that does not record its end is judged.
-_CONVERSATIONS = """
+_JUDGEABLE = """
     SELECT chosen.trial_id, chosen.run_id, runs.doctor, chosen.case_key, chosen.content_hash,
-        coalesce(chosen.specialty, ''), trials.seed
+        coalesce(chosen.specialty, ''), trials.seed, staffed"""
+_CONVERSATIONS = f"""{_JUDGEABLE}
     FROM chosen JOIN runs ON runs.run_id = chosen.run_id JOIN trials ON trials.trial_id = chosen.trial_id
     WHERE end_reason IN ('final_diagnosis', 'no_question', 'turn_cap', 'end_tag', 'not_recorded')
         AND chosen.trial_id IN (SELECT trial_id FROM utterances WHERE role NOT IN ('patient', 'staff'))
+        AND ($wrong::VARCHAR[] IS NULL OR chosen.trial_id IN (
+            SELECT trial_id FROM verdicts
+            WHERE format IN ('multi_turn', 'multi_turn_exam') AND list_contains($wrong, verdict)))
     ORDER BY md5(chosen.trial_id), chosen.trial_id"""
+_ANSWERS = f"""{_JUDGEABLE}, answers.format
+    FROM chosen JOIN runs ON runs.run_id = chosen.run_id JOIN trials ON trials.trial_id = chosen.trial_id
+        JOIN answers ON answers.trial_id = chosen.trial_id
+    WHERE question_type = 'frq' AND answers.status = 'answered' AND answers.response <> ''
+    ORDER BY md5(chosen.trial_id || answers.format), chosen.trial_id"""

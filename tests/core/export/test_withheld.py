@@ -38,8 +38,8 @@ EXPORTS = {
     "study.zip": ["bundle", "make", RUN, "--out", "{out}"],
 }
 QUOTING = (
-    *("fact_judgements", "patient_judgements", "prefix_answers", "rubric_judgements", "urgency_answers", "variants"),
-    *("scores", "completions", "fact_sets", "history_items", "profiles", "annotations", "model_ratings"),
+    *("prefix_answers", "rubric_judgements", "urgency_answers", "variants"),
+    *("scores", "completions", "fact_sets", "history_items", "profiles", "annotations", "model_ratings", "judgements"),
 )
 """Tables whose rows quote cases or conversations."""
 
@@ -105,6 +105,7 @@ def plant(store: Store, licence: str) -> None:
 
 def value_of(name: str, type_: str) -> Any:
     known = {"trial_id": f"{RUN}/1/0", "case_key": "ours/1", "item": f"talk:{RUN}/1/0", "review_id": "none"}
+    known["subject"] = known["item"]
     if name in known:
         return known[name]
     if type_ == "JSON":

@@ -24,7 +24,7 @@ from core.frameworks.consultation import ConsultationSettings
 from core.frameworks.settings import FrameworkSettings
 from core.jobs.ask_job import run_job
 from core.jobs.engine import Options
-from core.jobs.judging import FactsJudging
+from core.jobs.judge import Judging
 from core.jobs.regrade import Regrading
 from core.jobs.run import carry_out
 from core.models.failures import RetryPolicy
@@ -264,7 +264,7 @@ def test_a_hostile_judge_of_facts(
     copy_of(six_conversations, store.path.parent)
     server.behaviour, does = name, BEHAVIOURS[name]
     begun_at = time.monotonic()
-    job = FactsJudging("openai/judge", all_=True, limit=1, base_url=server.base_url)
+    job = Judging("facts", ("openai/judge",), limit=1, base_url=server.base_url)
     models = registry(tmp_path, slow=does.slow)
     if does.ends:
         with pytest.raises(AnamnesisError, match="did not accept the key"):
