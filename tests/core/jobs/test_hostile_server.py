@@ -37,7 +37,7 @@ from tests.core.jobs.test_automedic_campaign import PROFILE
 from tests.core.jobs.workshop import FREE, begun, plan, six_conversations, small_cases, trial_lines
 from tests.support.campaigns import beside_rules
 from tests.support.hostile_server import BEHAVIOURS, Behaviour, HostileServer, serving
-from tests.support.replies import facts_judged
+from tests.support.replies import facts_judged, prompt_of
 from tests.support.stores import copy_of
 
 PAGE = Path(__file__).parents[3] / "benchmarks" / "README.md"
@@ -60,7 +60,7 @@ ELSEWHERE = ("an empty reply", "400 with the key in base64", "usage is huge")
 def right_reply(body: dict[str, Any]) -> str:
     prompt = str(body["messages"][-1]["content"])
     if body["model"] == "judge":
-        return facts_judged(prompt)
+        return facts_judged(prompt_of(body))
     if body["model"] == "grader":
         return "Gout" if "doctor wrote" in prompt else "Yes"
     spoken = sum(message["role"] == "assistant" for message in body["messages"])
