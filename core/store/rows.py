@@ -134,7 +134,7 @@ def judgement_row(judgement: Judgement) -> dict[str, Any]:
     """Return the row of a judgement. Its trial is the first of its item, empty if it is not about a trial."""
     trials = parse_item(judgement.subject).trials
     quotations = [
-        {name: value for name, value in quoted._asdict().items() if value not in ("", None)}
+        {name: value for name, value in quoted._asdict().items() if value not in ("", None) or name == "words"}
         for quoted in judgement.quotations
     ]
     return {

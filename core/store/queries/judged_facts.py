@@ -44,7 +44,7 @@ class PatientVerdict:
         words: The quotation: from the patient's message for *asked*, *volunteered* and *invented*; from the doctor's
             question before it for *withheld*; empty for *never_asked*.
         fact: Id of the fact; empty for an invention.
-        fact_text: The fact's text; for an invention, that of the fact that it contradicts, if the judge named one.
+        fact_text: The text of a withheld fact, and of the fact that an invention contradicts, if the judge named it.
         topic: The fact's topic; empty for an invention, and where the judge said nothing about the other facts
             (version 0.5 and before).
     """

@@ -56,7 +56,7 @@ CASES = [a_case(n, vignette="A boy has a nodule on the neck.") for n in (1, 2, 3
 QUESTION, KNEE = "Do you have a lump on your neck?", "No, but my knee hurts."
 FACT, TOPIC = "nodule on the neck", "associated symptoms"
 WITHHELD = PatientVerdict("withheld", 3, QUESTION, "lump", FACT, TOPIC)
-TOLD = PatientVerdict("asked", 3, "Yes, I do.", "lump", topic=TOPIC)
+TOLD = PatientVerdict("asked", 3, "Yes, I do", "lump", topic=TOPIC)
 INVENTED = PatientVerdict("invented", 3, "my knee hurts")
 
 
