@@ -110,7 +110,7 @@ def judges(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None
 def judged_patients(
     cursor: duckdb.DuckDBPyConnection, judge: Judge | None = None, selection: Selection | None = None
 ) -> list[JudgedPatient]:
-    """Return the judgements of the selected conversations by a judge, or by each, the most recent first."""
+    """Return the judgements of the selected conversations by a judge, or by each judge, the most recent judge first."""
     select(cursor, selection)
     rows = records(cursor.execute(_VERDICTS, _of(judge)))
     withheld = {(row["case_key"], row["content_hash"]) for row in rows if '"withheld"' in row["verdicts"]}
@@ -246,7 +246,7 @@ _VERDICTS = f"""
     )
     SELECT trial_id, case_key, content_hash, judge, prompt_hash, together, coalesce(verdicts, '[]') AS verdicts
     FROM judged JOIN conversations USING (trial_id) LEFT JOIN verdicts USING (trial_id, judge, prompt_hash, together)
-    ORDER BY judged_at DESC, judge, trial_id"""
+    ORDER BY max(judged_at) OVER (PARTITION BY judge, prompt_hash, together) DESC, judge, prompt_hash, trial_id"""
 _SUMS = f"""
     WITH {_JUDGED}
     SELECT conversations.model, conversations.case_key, any_value(conversations.dataset) AS dataset,
