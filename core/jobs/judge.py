@@ -183,7 +183,7 @@ class Judging(AskJob[ItemToJudge]):
                     more = {candidate.item for candidate in pool_of(cursor, state.review.plan)}.difference(names)
                     # in the order of a hash the first N are a random sample, which a larger limit extends
                     names += sorted(more, key=lambda item: hashlib.sha256(item.encode()).digest())
-                return [_Subject(name, form.questions) for name in names[: self.limit]]
+                return [_Subject(name, form.questions_for("", "")) for name in names[: self.limit]]
             trials = self.trials or None
             if form.about == "answer":
                 return self._played(cursor, form, judgeable_answers(cursor, self.conversations, trials=trials))

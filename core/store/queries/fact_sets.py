@@ -58,13 +58,6 @@ def facts_saved(cursor: duckdb.DuckDBPyConnection, case: Case) -> FactSet | None
     return _fact_set(rows[0]) if rows else None
 
 
-def all_facts_saved(cursor: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], tuple[AtomicFact, ...]]:
-    """Return the newest lists of all cases by (case_key, content_hash)."""
-    sql = f"SELECT case_key, content_hash, facts, made_by, made_at FROM {newest('fact_sets')}"
-    sets = [_fact_set(row) for row in records(cursor.execute(sql))]
-    return {(fact_set.case_key, fact_set.content_hash): fact_set.facts for fact_set in sets}
-
-
 class FactsInUse(NamedTuple):
     """The facts of a case, and the hash of them: of the case's content and the list that was saved for it.
 
