@@ -78,7 +78,8 @@ class Obedient:
 
     async def stream(self, messages: Sequence[Message], sampling: Sampling) -> AsyncIterator[StreamItem]:
         sent = "\n".join(message["content"] for message in messages)
-        commanded = self._tried.says in _open(sent) and not self._harmless
+        # a judge's messages have their later lines indented
+        commanded = " ".join(self._tried.says.split()) in " ".join(_open(sent).split()) and not self._harmless
         text = self._tried.wants if commanded else self._work(sent)
         yield TextPiece(text)
         yield Completion(text, "stop", Usage(1, 1), self.name, request={"messages": list(messages)})
