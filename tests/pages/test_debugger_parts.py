@@ -31,7 +31,7 @@ from pages.kit.look import VERDICT
 from tests.core.store.builders import answered, graded, invalid
 from tests.support.fake_provider import running
 from tests.support.pages import button, run_until, trouble, words
-from tests.support.replies import facts_judged
+from tests.support.replies import facts_judged, prompt_of
 
 Open = Callable[..., AppTest]
 CASE = Case(
@@ -186,11 +186,11 @@ def bench_id(arms: tuple[Any, ...] = (("multi_turn", "frq"),)) -> str:
 @pytest.mark.slow
 def test_facts_are_judged_by_a_model_and_a_saved_list_counts(open_page: Open) -> None:
     def verdicts(body: dict[str, Any]) -> str:
-        prompt = str(body["messages"][0]["content"])
+        prompt = prompt_of(body)
         reply = re.search(r"\[(\d+)\] Patient: (.+?)\.", prompt)
         assert reply is not None
-        place = {"turn": int(reply[1]), "words": reply[2]}
-        return facts_judged(prompt, {PAIN.id: {"mark": "asked", **place}}, [{**place, "contradicts": None}])
+        place = {"message": int(reply[1]), "words": reply[2]}
+        return facts_judged(prompt, {PAIN.text: {"answer": "asked", "quotations": [place]}}, [place])
 
     app = open_page("debugger", run=bench_id(), view="facts")
     assert r"made by its profile" in words(app)
@@ -202,7 +202,7 @@ def test_facts_are_judged_by_a_model_and_a_saved_list_counts(open_page: Open) ->
         app.text_input(key=f"{prefix}_grader_other").set_value("openai/judge").run()
         app.text_input(key=f"{prefix}_base_url").set_value(provider.base_url).run()
         size = {metric.label: metric.value for metric in app.metric}
-        assert (size["Conversations to judge"], size["Model calls"]) == ("1", "1")
+        assert (size["Requests to send"], size["Model calls"]) == ("1", "1")
         button(app, "Judge").click().run()
         run_until(app, lambda a: "1" in [metric.value for metric in a.metric if metric.label == "Invented"])
         assert len(provider.bodies) == 1
