@@ -62,12 +62,12 @@ from core.store.queries.judgements import (
     judgeable_answers,
     judgeable_conversations,
     judged_keys,
+    judgement_row,
 )
 from core.store.queries.runs import header_of
 from core.store.queries.trials import offer
 from core.store.queries.utterances import dialogues
 from core.store.review_records import AnnotatedItem, parse_item
-from core.store.rows import judgement_row
 from core.store.selection import Selection
 
 ALL_TOGETHER = 0

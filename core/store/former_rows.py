@@ -8,15 +8,22 @@ from typing import Any
 import duckdb
 import orjson
 
-from core.judging.judgement import Judge, Judgement, Quotation
-from core.store.rows import judgement_row
 from core.store.tables import SCHEMAS, adding, insert, records
 
 
 def patient_judgements(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the medical terms of a conversation as the answer to the one question of the form ``patient_terms``."""
     terms = None if row["terms"] is None else orjson.loads(row["terms"])
-    places = [Quotation(term["turn"], term["words"], start=term["start"], end=term["end"]) for term in terms or ()]
+    places = [
+        {
+            "message": term["turn"],
+            "words": term["words"],
+            "state": "verified",
+            "start": term["start"],
+            "end": term["end"],
+        }
+        for term in terms or ()
+    ]
     value = None if terms is None else str(len(terms))
     return [_of_conversation(row, "patient_terms", "medical_terms", "", value, (*places, *_dropped(row)))]
 
@@ -29,7 +36,12 @@ def fact_judgements(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """
     verdicts = None if row["verdicts"] is None else orjson.loads(row["verdicts"])
     invented = [
-        Quotation(verdict["turn"], verdict["words"], comment=verdict.get("fact_text") or "")
+        {
+            "message": verdict["turn"],
+            "words": verdict["words"],
+            "state": "verified",
+            "comment": verdict.get("fact_text") or "",
+        }
         for verdict in verdicts or ()
         if verdict["kind"] == "invented"
     ]
@@ -42,33 +54,47 @@ def fact_judgements(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         question = f"{topic}:{verdict['fact']}" if topic else str(verdict["fact"])
         # a withheld fact is quoted from the doctor's question, the message before the one that withholds it
         turn = verdict["turn"] if verdict["kind"] != "withheld" else verdict["turn"] - 1
-        places = () if turn is None else (Quotation(turn, verdict["words"]),)
+        places = [] if turn is None else [{"message": turn, "words": verdict["words"], "state": "verified"}]
         rows.append(_of_conversation(row, "facts", question, row["facts_hash"], verdict["kind"], places))
     return [*rows, _of_conversation(row, "facts", "invented", row["facts_hash"], value, (*invented, *_dropped(row)))]
 
 
-def _dropped(row: Mapping[str, Any]) -> list[Quotation]:
+def _dropped(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return a place without words for each quotation that was in no message; earlier versions counted them only."""
-    return [Quotation(-1, "", "unverified")] * int(row["dropped"])
+    return [{"message": -1, "words": "", "state": "unverified"}] * int(row["dropped"])
 
 
 def _of_conversation(
-    row: Mapping[str, Any], form: str, question: str, against: str, value: str | None, quotations: Sequence[Quotation]
+    row: Mapping[str, Any],
+    form: str,
+    question: str,
+    against: str,
+    value: str | None,
+    quotations: Sequence[Mapping[str, Any]],
 ) -> Mapping[str, Any]:
-    return judgement_row(
-        Judgement(
-            subject=f"talk:{row['trial_id']}",
-            form=form,
-            question=question,
-            judge=Judge(row["model"], "model", row["prompt_hash"], 0),
-            value=value,
-            at=row["judged_at"],
-            against=against,
-            quotations=tuple(quotations),
-            failure=row["failure"],
-            calls=tuple(orjson.loads(row["calls"])),
-        )
-    )
+    return {
+        "trial_id": row["trial_id"],
+        "subject": f"talk:{row['trial_id']}",
+        "form": form,
+        "question": question,
+        "against": against,
+        "judge": row["model"],
+        "judge_kind": "model",
+        "prompt_hash": row["prompt_hash"],
+        "together": 0,
+        "repeat": 1,
+        "value": value,
+        "void": False,
+        "quotations": orjson.dumps(quotations).decode(),
+        "reason": "",
+        "comment": "",
+        "failure": row["failure"],
+        "calls": orjson.loads(row["calls"]),
+        "review_id": "",
+        "seconds": None,
+        "served_by": "",
+        "judged_at": row["judged_at"],
+    }
 
 
 FORMER_ROWS: Mapping[str, Callable[[Mapping[str, Any]], list[Mapping[str, Any]]]] = {

@@ -27,8 +27,6 @@ from core.events import (
     Utterance,
 )
 from core.journal import GradesLine, ReplyLine, RowLine, RunHeader, TrialLine
-from core.judging.judgement import Judgement
-from core.store.review_records import parse_item
 from core.store.tables import SCHEMAS, TableRow
 from core.text.questions import question_kind
 
@@ -128,38 +126,6 @@ def reply_row(line: ReplyLine) -> TableRow:
 def job_row(line: RowLine) -> TableRow:
     row = {"visitor": "", **line.row}
     return tuple(row[name] for name in SCHEMAS[line.table].names)
-
-
-def judgement_row(judgement: Judgement) -> dict[str, Any]:
-    """Return the row of a judgement. Its trial is the first of its item, empty if it is not about a trial."""
-    trials = parse_item(judgement.subject).trials
-    quotations = [
-        {name: value for name, value in quoted._asdict().items() if value not in ("", None) or name == "words"}
-        for quoted in judgement.quotations
-    ]
-    return {
-        "trial_id": trials[0] if trials else "",
-        "subject": judgement.subject,
-        "form": judgement.form,
-        "question": judgement.question,
-        "against": judgement.against,
-        "judge": judgement.judge.name,
-        "judge_kind": judgement.judge.kind,
-        "prompt_hash": judgement.judge.prompt_hash,
-        "together": judgement.judge.together,
-        "repeat": judgement.repeat,
-        "value": judgement.value,
-        "void": judgement.void,
-        "quotations": orjson.dumps(quotations).decode(),
-        "reason": judgement.reason,
-        "comment": judgement.comment,
-        "failure": judgement.failure,
-        "calls": list(judgement.calls),
-        "review_id": judgement.review_id,
-        "seconds": judgement.seconds,
-        "served_by": judgement.served_by,
-        "judged_at": judgement.at,
-    }
 
 
 def _answer_row(trial_id: str, answer: Answered) -> TableRow:

@@ -13,7 +13,7 @@ import orjson
 
 from core.events import COUNTED, Format
 from core.judging.judgement import Judge, Judgement, Quotation
-from core.store.review_records import AnnotatedItem
+from core.store.review_records import AnnotatedItem, parse_item
 from core.store.selection import Selection, select
 from core.store.tables import records
 
@@ -48,6 +48,38 @@ class JudgeableConversation(NamedTuple):
         if self.format is None:
             return str(AnnotatedItem("talk", self.trial_id))
         return str(AnnotatedItem("answer", self.trial_id, self.format))
+
+
+def judgement_row(judgement: Judgement) -> dict[str, Any]:
+    """Return the row of a judgement. Its trial is the first of its item, empty if it is not about a trial."""
+    trials = parse_item(judgement.subject).trials
+    quotations = [
+        {name: value for name, value in quoted._asdict().items() if value not in ("", None)}
+        for quoted in judgement.quotations
+    ]
+    return {
+        "trial_id": trials[0] if trials else "",
+        "subject": judgement.subject,
+        "form": judgement.form,
+        "question": judgement.question,
+        "against": judgement.against,
+        "judge": judgement.judge.name,
+        "judge_kind": judgement.judge.kind,
+        "prompt_hash": judgement.judge.prompt_hash,
+        "together": judgement.judge.together,
+        "repeat": judgement.repeat,
+        "value": judgement.value,
+        "void": judgement.void,
+        "quotations": orjson.dumps(quotations).decode(),
+        "reason": judgement.reason,
+        "comment": judgement.comment,
+        "failure": judgement.failure,
+        "calls": list(judgement.calls),
+        "review_id": judgement.review_id,
+        "seconds": judgement.seconds,
+        "served_by": judgement.served_by,
+        "judged_at": judgement.at,
+    }
 
 
 def judgements(
