@@ -32,6 +32,7 @@ from core.reviews.state import state_of, states
 from core.store import migrations, written
 from core.store.database import Store
 from core.store.fold import fold
+from core.store.former_rows import FORMER_ROWS
 from core.store.queries.answers import case_scores
 from core.store.queries.fact_sets import facts_saved, save_facts
 from core.store.queries.history_items import save_items_of_facts, stored_items
@@ -468,7 +469,7 @@ def as_0_4_left_it(store: Store) -> None:
         connection.execute(f"ATTACH '{store.path}' AS new (READ_ONLY)")
         tables = connection.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = 'old'").fetchall()
         for (table,) in tables:
-            if table not in ("migrations", "meta"):
+            if table not in ("migrations", "meta", *FORMER_ROWS):
                 columns = connection.execute(
                     "SELECT column_name FROM duckdb_columns() WHERE database_name = 'old' AND table_name = ?", [table]
                 ).fetchall()
