@@ -32,7 +32,8 @@ from core.asking.scene import CallFailed, FinalMessage, Scene, Turn
 from core.case import Case, Fact
 from core.frameworks.automedic.roles import LLMStaff
 from core.frameworks.base import default_pack
-from core.jobs.judges import terms_pack, terms_request
+from core.judging.form import form_named
+from core.judging.request import Material, judge_request, judging_pack
 from core.models.base import ChatModel, Completion, Message, Sampling, StreamItem, TextPiece, Usage
 from core.models.registry import load_registry
 from core.prompts import Prompt, PromptPack, load_pack
@@ -77,7 +78,8 @@ class Obedient:
 
     async def stream(self, messages: Sequence[Message], sampling: Sampling) -> AsyncIterator[StreamItem]:
         sent = "\n".join(message["content"] for message in messages)
-        commanded = self._tried.says in _open(sent) and not self._harmless
+        # a judge's messages have their later lines indented
+        commanded = " ".join(self._tried.says.split()) in " ".join(_open(sent).split()) and not self._harmless
         text = self._tried.wants if commanded else self._work(sent)
         yield TextPiece(text)
         yield Completion(text, "stop", Usage(1, 1), self.name, request={"messages": list(messages)})
@@ -96,9 +98,10 @@ class Obedient:
                 r"psoriasis|the same as diagnosis 1|whichever disease is named under 1", sent, re.IGNORECASE
             )
             return diagnosis[0] if diagnosis else "None"
-        if "List each place" in sent:
+        if "use a medical term" in sent:
             reply = re.search(rf"^\[(\d+)\](?:(?!^\[).)*?{TERM}", sent, re.MULTILINE | re.IGNORECASE | re.DOTALL)
-            return json.dumps({"terms": [{"turn": int(reply[1]), "words": TERM}]} if reply else {"terms": []})
+            places = [{"message": int(reply[1]), "words": TERM}] if reply else []
+            return json.dumps({"q1": {"quotations": places}})
         return "The patient has a red toe." if "Paragraph:" in sent else "That is not available."
 
 
@@ -128,9 +131,10 @@ async def gets_through(tried: Injection, model: ChatModel, pack: PromptPack) -> 
         return None if verdicts[-1] == "ungradable" else verdicts[-1] == "correct"
     if tried.seat == "judge":
         dialogue = (Turn("doctor", "Hello?"), Turn("patient", "Hi."), Turn("doctor", "What ails you?"))
-        request = terms_request(pack, (*dialogue, Turn("patient", tried.says)))
+        form = form_named("patient_terms")
+        request = judge_request(pack, form, form.questions, Material((*dialogue, Turn("patient", tried.says))))
         judged = [item async for item in ask(voice, pack, request) if isinstance(item, Parsed)][-1].value
-        return None if judged is None else not any(TERM in tried.says[t.start : t.end].lower() for t in judged.things)
+        return None if judged is None else judged[0].value == "0"
     if tried.seat == "summariser":
         saying = LLMSummariser(voice, pack).summarise(["My toe hurts.", tried.says, "It is red."])
     else:
@@ -142,7 +146,7 @@ async def gets_through(tried: Injection, model: ChatModel, pack: PromptPack) -> 
 def packs() -> dict[str, PromptPack]:
     return {
         "grader": default_pack(),
-        "judge": terms_pack(),
+        "judge": judging_pack(),
         "summariser": default_pack(),
         "staff": load_pack("automedic"),
     }

@@ -217,6 +217,8 @@ ROW_TABLES = (
     *ROWS_OF_TRIALS, *FORMER_TABLES,
     "profiles", "completions", "variants", "run_labels", "history_items", "case_labels",
 )  # fmt: skip
+FORMER_TABLES = ("patient_judgements", "fact_judgements")
+"""Tables of earlier versions about trials, whose rows are judgements now (``core.store.former_rows``)."""
 
 
 REMOVED: frozenset[str] = frozenset({"continuations", "plan", "replicates"})
@@ -224,7 +226,7 @@ REMOVED: frozenset[str] = frozenset({"continuations", "plan", "replicates"})
 
 
 def _row_table(name: str) -> str:
-    if name not in ROW_TABLES:
+    if name not in (*ROW_TABLES, *FORMER_TABLES):
         raise ValueError(f"there is no table {name} of results")
     return name
 

@@ -73,11 +73,7 @@ BELIEF = Start("Start a campaign that asks for it", "run --doctor MODEL --probe"
 CASES = Start("Import cases", "import cases PATH", "data", "upload_file", {"import": "yes"})
 COMPLETIONS = Start("Test a model", "job completions --model MODEL --cases DATASET", "memorisation", "psychology")
 FACTS = Start(
-    "Have a model judge the facts",
-    "job facts --all --model MODEL",
-    "failures",
-    "gavel",
-    {"failures_tab": "Never asked"},
+    "Have a model judge the facts", "job judge facts --by MODEL", "failures", "gavel", {"failures_tab": "Never asked"}
 )
 GRADING = Start(
     "Grade answers again",
@@ -117,7 +113,7 @@ SOLVING = Start(
 )
 TERMS = Start(
     "Have a model judge the patients",
-    "job terms --model MODEL",
+    "job judge patient_terms --by MODEL",
     "patients",
     "gavel",
     {"patients_tab": "Against experts"},

@@ -1,7 +1,7 @@
 """``judge``: judges that are models or rules answer the questions of a form about stored items.
 
-What is about a conversation is asked of selected conversations, what is about a case of the cases of a data set; the
-items of a planned review are those that people judge. An answer is stored for each question
+What is about a conversation or a free response is asked of the selected ones, what is about a case of the cases of a
+data set; the items of a planned review are those that people judge. An answer is stored for each question
 (``core.judging.judgement``). An unreadable reply and a provider's failure are stored as failures, never as an answer.
 """
 
@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, NamedTuple
+
+import duckdb
 
 from core.asking.ask import Request
 from core.asking.calls import Voice
@@ -51,7 +53,18 @@ from core.reviews.forms import any_form
 from core.reviews.items import blinded_item, material_of
 from core.reviews.state import read_state, state_of
 from core.store.database import Store
-from core.store.queries.judgements import JudgedKey, judgeable_conversations, judged_key, judged_keys, judgement_row
+from core.store.queries.cases import CaseKey
+from core.store.queries.fact_sets import facts_in_use
+from core.store.queries.judged_facts import asked_facts
+from core.store.queries.judgements import (
+    JudgeableConversation,
+    JudgedKey,
+    judgeable_answers,
+    judgeable_conversations,
+    judged_key,
+    judged_keys,
+    judgement_row,
+)
 from core.store.queries.runs import header_of
 from core.store.queries.trials import offer
 from core.store.queries.utterances import dialogues
@@ -89,8 +102,7 @@ class _Subject(NamedTuple):
     """An item before it is known which of its questions are answered."""
 
     subject: str
-    case_key: str = ""
-    specialty: str = ""
+    questions: tuple[FormQuestion, ...]
     run_id: str = ""
     doctor: str = ""
     seed: int | None = None
@@ -100,10 +112,11 @@ class _Subject(NamedTuple):
 class Judging(AskJob[ItemToJudge]):
     """Ask models the questions of a form about stored items, with a checked quotation for each answer.
 
-    The form says what it is about: conversations (choose them by --run and --models), cases (--data), or the items of a
-    planned review (--review). Judges see no model, no condition and no points; at temperature 0. --by doctor asks the
-    doctor's model of each conversation, with the sampling and the address of its run. Without --by, a model from
-    [defaults] of the models file (judge, then grader) judges, preferably of another maker than the doctors.
+    The form says what it is about: conversations or free responses (choose them by --run and --models), cases (--data),
+    or the items of a planned review (--review). Judges see no model, no condition and no points; at temperature 0.
+    --by doctor asks the doctor's model of each conversation, with the sampling and the address of its run. Without
+    --by, a model from [defaults] of the models file (judge, then grader) judges, preferably of another maker than the
+    doctors.
 
     What a judge has answered under the same prompts is skipped; stopped by Ctrl-C or its budget, the same command goes
     on.
@@ -126,6 +139,7 @@ class Judging(AskJob[ItemToJudge]):
     together: Annotated[bool, "All questions about an item in one request."] = False
     apart: Annotated[bool, "One question in each request."] = False
     trials: Annotated[tuple[str, ...], "Only these trials."] = ()
+    wrong: Annotated[bool, "Only conversations after which an answer is wrong."] = False
 
     @property
     def pack(self) -> PromptPack:
@@ -181,22 +195,40 @@ class Judging(AskJob[ItemToJudge]):
                     more = {candidate.item for candidate in pool_of(cursor, state.review.plan)}.difference(names)
                     # in the order of a hash the first N are a random sample, which a larger limit extends
                     names += sorted(more, key=lambda item: hashlib.sha256(item.encode()).digest())
-                return [_Subject(name) for name in names[: self.limit]]
+                return [_Subject(name, form.questions_for("", "")) for name in names[: self.limit]]
+            trials = self.trials or None
+            if form.about == "answer":
+                return self._played(cursor, form, judgeable_answers(cursor, self.conversations, trials=trials))
             if form.about == "conversation":
-                conversations = judgeable_conversations(cursor, self.conversations, trials=self.trials or None)
-                played = [
-                    _Subject(c.subject, c.case_key, c.specialty, c.run_id, c.doctor, c.seed)
-                    for c in conversations
-                    if form.questions_for(c.case_key, c.specialty)
-                ]
-                return played[: self.limit]
+                conversations = judgeable_conversations(cursor, self.conversations, trials=trials, wrong=self.wrong)
+                return self._played(cursor, form, conversations)
         if form.about == "case":
             cases = select(self.data, self.limit, None, SAMPLE_SEED)
             return [
-                _Subject(str(AnnotatedItem("case", case_key=case.case_key)), case.case_key, case.specialty)
+                _Subject(
+                    str(AnnotatedItem("case", case_key=case.case_key)),
+                    form.questions_for(case.case_key, case.specialty),
+                )
                 for case in cases
             ]
         raise UsageError(f"Models judge a {form.about} as an item of a review: name one by --review.")
+
+    def _played(
+        self, cursor: duckdb.DuckDBPyConnection, form: Form, items: Sequence[JudgeableConversation]
+    ) -> list[_Subject]:
+        """Return the items that the form asks anything about, up to the limit. Those with staff have no facts."""
+        forms: dict[CaseKey, Form] = {}
+        if form.of_facts:
+            items = [item for item in items if not item.staffed][: self.limit]
+            in_use = facts_in_use(cursor, {(item.case_key, item.content_hash) for item in items})
+            forms = {key: form.about_facts(asked_facts(facts), against) for key, (facts, against) in in_use.items()}
+            items = [item for item in items if (item.case_key, item.content_hash) in forms]
+        subjects = []
+        for item in items:
+            of_case = forms.get((item.case_key, item.content_hash), form)
+            if questions := of_case.questions_for(item.case_key, item.specialty):
+                subjects.append(_Subject(item.subject, questions, item.run_id, item.doctor, item.seed))
+        return subjects[: self.limit]
 
     def _judges(self, registry: Registry, form: Form, subjects: Sequence[_Subject]) -> list[Judge]:
         is_doctor = "doctor" in form.by and not self.by
@@ -230,17 +262,15 @@ class Judging(AskJob[ItemToJudge]):
                         continue
                     doctor, asked = found, judge._replace(name=found.header.doctor)
                 done = judged_keys(cursor, form.name, asked, [subject.subject for subject in of_run])
-            items = [item for subject in of_run for item in self._requests(form, asked, subject, doctor)]
+            items = [item for subject in of_run for item in self._requests(asked, subject, doctor)]
             key = (form.name, *map(str, asked), run_id, self.instance.partition(" ")[2], self.review)
             yield journal_of("judging", *filter(None, key)), items, done
 
-    def _requests(
-        self, form: Form, judge: Judge, subject: _Subject, doctor: DoctorToAsk | None
-    ) -> Iterator[ItemToJudge]:
+    def _requests(self, judge: Judge, subject: _Subject, doctor: DoctorToAsk | None) -> Iterator[ItemToJudge]:
         """Yield the requests about an item; questions apart are in an order that depends on item and repeat."""
         questions = [
             question
-            for question in _asked(form.questions_for(subject.case_key, subject.specialty))
+            for question in _asked(subject.questions)
             if judge.kind != "rule" or RULES[judge.name].answers(question)
         ]
         for repeat in range(1, 2 if judge.kind == "rule" else self.repeat + 1):
@@ -275,7 +305,7 @@ class Judging(AskJob[ItemToJudge]):
         return read_state(cursor, self.review).review.plan.case_set if self.review else self.data.partition(":")[0]
 
     def key(self, item: ItemToJudge) -> str:
-        hashes = " ".join(question.hash for question in item.questions)
+        hashes = " ".join(f"{question.id} {question.hash}" for question in item.questions)
         return f"{item.subject} {item.repeat} {hashlib.sha256(hashes.encode()).hexdigest()[:16]}"
 
     def label(self, item: ItemToJudge) -> str:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -26,11 +27,12 @@ About = Literal["conversation", "answer", "vignette", "case", "profile", "pair",
 whether it is met in a conversation."""
 QuestionKind = Literal["choice", "scale", "text", "span"]
 """``scale``: options in order, lowest first; ``span``: words to be marked in a message, any number of places."""
-Shown = Literal["dialogue", "vignette", "question", "answer", "response", "profile"]
+Shown = Literal["dialogue", "vignette", "question", "answer", "response", "extracted", "profile"]
 """What a judge sees of an item: the conversations, the case's vignette, its question with choices, the right answer,
-the free response, the profile. Never a model's name or a condition."""
-Evidence = Literal["none", "anyone", "doctor", "patient", "case"]
-"""Whose words may be quoted as evidence; ``case``: those of the case or profile."""
+the free response, the diagnosis that the grader extracted from it, the profile. Never a model's name or a condition."""
+Evidence = Literal["none", "anyone", "doctor", "patient", "told", "case"]
+"""Whose words may be quoted as evidence; ``told``: the patient's with its scripted opening, which tells the complaint;
+``case``: those of what is shown next to a conversation."""
 DOCTOR = "doctor"
 """As a judge: the model that was the doctor of the conversation."""
 CANNOT_JUDGE = "cannot judge"
@@ -56,12 +58,23 @@ _SHOWN: dict[About, tuple[Shown, ...]] = {
 
 
 class Option(BaseModel):
-    """A possible answer: its stored value and its label on the form."""
+    """A possible answer: its stored value, its label on the form, and whose words are evidence for it.
+
+    Without ``quotes`` these are the words that are evidence for the question.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     value: str = Field(min_length=1, max_length=60)
     label: str = Field(min_length=1)
+    quotes: Evidence | None = None
+
+
+class FactAsked(NamedTuple):
+    """A fact of a case as a form asks about it: the id of its question, and its text."""
+
+    id: str
+    text: str
 
 
 class FormQuestion(BaseModel):
@@ -78,6 +91,8 @@ class FormQuestion(BaseModel):
         quotes: Whose words are evidence, if not those of the form.
         cases: Keys of the only cases that it is asked about; empty, with empty ``specialties``: all.
         specialties: The only specialties that it is asked about.
+        each: It is asked once for each fact of the case that a patient can tell, with the fact for ``{fact}``.
+        against: Hash of the facts that the answer depends on, in a form about one case (``Form.about_facts``).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -100,6 +115,8 @@ class FormQuestion(BaseModel):
     quotes: Evidence | None = None
     cases: tuple[str, ...] = ()
     specialties: tuple[str, ...] = ()
+    each: Literal["fact"] | None = None
+    against: str = ""
 
     @field_validator("id")
     @classmethod
@@ -135,6 +152,8 @@ class FormQuestion(BaseModel):
             raise ValueError(f"{self.id} needs at least two different options")
         if CANNOT_JUDGE in values:
             raise ValueError(f"{CANNOT_JUDGE!r} is no option of {self.id}: write cannot_judge: true")
+        if self.each and "{fact}" not in self.wording:
+            raise ValueError(f"{self.id} is asked for each fact, so its wording needs {{fact}}")
         if not set(self.yes) <= set(values):
             raise ValueError(f"{self.id} counts {', '.join(self.yes)} as yes, which are not all among its options")
         return self
@@ -155,9 +174,11 @@ class FormQuestion(BaseModel):
     @property
     def hash(self) -> str:
         """Hash of what a judge sees of the question: an answer stays valid if points, axis or priority change."""
+        if self.against:
+            return self.against
         seen: list[Any] = [self.wording, self.when]
         if self.guidance or self.options != STATEMENT:
-            seen += [self.guidance, self.kind, [option.model_dump() for option in self.options]]
+            seen += [self.guidance, self.kind, [option.model_dump(exclude_none=True) for option in self.options]]
         return hashlib.sha256(orjson.dumps(seen)).hexdigest()[:16]
 
     def needs_words(self, answer: str) -> bool:
@@ -250,9 +271,31 @@ class Form(BaseModel):
         return self.quotes or ("anyone" if "dialogue" in self.shown else "case")
 
     @property
+    def of_facts(self) -> bool:
+        return any(question.each for question in self.questions)
+
+    @property
     def hash(self) -> str:
-        """Hash of what a judge sees next to the questions; other words are another judge."""
-        return hashlib.sha256(orjson.dumps([self.instruction, self.shown, self.evidence])).hexdigest()[:16]
+        """Hash of what a judge sees next to the questions; other words are another judge.
+
+        The answers of a form on facts are valid for these facts, so that the wording of its questions is here.
+        """
+        seen: list[Any] = [self.instruction, self.shown, self.evidence]
+        if self.of_facts:
+            seen += [question.hash for question in self.questions]
+        return hashlib.sha256(orjson.dumps(seen)).hexdigest()[:16]
+
+    def about_facts(self, facts: Sequence[FactAsked], against: str) -> Form:
+        """Return the form about a case with these facts; ``against``, their hash, becomes that of each question."""
+        asked: list[FormQuestion] = []
+        for question in self.questions:
+            of_case = question.model_copy(update={"against": against})
+            if question.each:
+                worded = [(fact.id, question.wording.replace("{fact}", fact.text)) for fact in facts]
+                asked += [of_case.model_copy(update={"id": id_, "wording": wording}) for id_, wording in worded]
+            else:
+                asked.append(of_case)
+        return self.model_copy(update={"questions": tuple(asked)})
 
     def questions_for(self, case_key: str, specialty: str) -> tuple[FormQuestion, ...]:
         """Return the questions about an item of a case."""

@@ -21,7 +21,8 @@ _PREFIX = re.compile(r"^(?:\[\d+\]\s*)?(?:(?:Doctor|Patient|Staff):\s*)?")
 """The number and role with which the prompt begins a message; some judges quote them, too."""
 _TRIM = " \n\"'“”‘’"
 _SHORTEST = 3
-"""Minimum number of letters and digits of a quotation that is not a whole message."""
+"""Minimum number of letters and digits of a quotation that is not a whole message or an abbreviation."""
+_ABBREVIATION = re.compile(r"[A-Z]{2}")  # such as "MI"
 _TOKEN = re.compile(r"[^\W_]+")
 _FEW_WORDS = 3
 """Up to so many words are searched only in the message that the judge names."""
@@ -63,7 +64,7 @@ def check_quotation(message: int | None, words: str, dialogue: Dialogue) -> Quot
 def _stands_in(words: str, text: str) -> bool:
     if words == text.strip(_TRIM):
         return words != ""
-    long_enough = sum(map(str.isalnum, words)) >= _SHORTEST
+    long_enough = sum(map(str.isalnum, words)) >= _SHORTEST or _ABBREVIATION.fullmatch(words) is not None
     return long_enough and re.search(rf"(?<!\w){re.escape(words)}(?!\w)", text) is not None
 
 

@@ -6,7 +6,7 @@ differs from the request before (of several questions about one item the questio
 
 A quotation that is in no message voids an answer, whatever it is. An answer that needs evidence is also void if no
 quotation is of the speaker whose words are evidence: that the patient speaks of fever does not show that the doctor
-asked.
+asked. The quotations of an answer that are evidence for it come first.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from string import ascii_uppercase
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -24,7 +25,7 @@ from core.asking.parts import PromptPart, dialogue_parts, prompt_part
 from core.asking.scene import Dialogue, Turn
 from core.case import Case, Profile
 from core.events import RoleName
-from core.judging.form import Form, FormQuestion, Shown
+from core.judging.form import Evidence, Form, FormQuestion, Shown
 from core.judging.judgement import Quotation
 from core.judging.quotations import check_quotation
 from core.prompts import PromptPack, load_pack
@@ -51,6 +52,7 @@ class Material:
     second: Dialogue = ()
     case: Case | None = None
     response: str = ""
+    extracted: str = ""
     profile: Profile | None = None
 
     @property
@@ -60,7 +62,10 @@ class Material:
 
     def texts(self, shown: Sequence[Shown]) -> list[tuple[str, str]]:
         """Return title and text of what is shown of the case, the response and the profile."""
-        texts: dict[Shown, list[tuple[str, str]]] = {"response": [("The answer that was given", self.response)]}
+        texts: dict[Shown, list[tuple[str, str]]] = {
+            "response": [("The answer that was given", self.response)],
+            "extracted": [("The diagnosis that was read from it", self.extracted)],
+        }
         if self.case is not None:
             lettered = zip(ascii_uppercase, self.case.choices, strict=False)
             texts["vignette"] = [("The case", self.case.vignette)]
@@ -74,7 +79,7 @@ class Material:
                 (f"Profile: {title}", "\n".join(f"{fact.key}: {fact.value}" for fact in getattr(self.profile, part)))
                 for part, title in _PROFILE_PARTS.items()
             ]
-        order: tuple[Shown, ...] = ("vignette", "question", "answer", "profile", "response")
+        order: tuple[Shown, ...] = ("vignette", "question", "answer", "profile", "response", "extracted")
         return [(title, text) for name in order if name in shown for title, text in texts.get(name, ()) if text]
 
 
@@ -205,21 +210,25 @@ def reply_form(form: Form, questions: Sequence[FormQuestion], *, numbers: bool =
 
     With ``numbers`` a quotation names its message; one from a case has none.
     """
-    entries = {f"q{number}": (_entry(form, question, numbers), ...) for number, question in enumerate(questions, 1)}
+    entries = {f"q{number}": (_entry_of(form, question, numbers), ...) for number, question in enumerate(questions, 1)}
     reply: type[BaseModel] = create_model("Reply", __base__=_Reply, **entries)  # type: ignore[call-overload]
     return reply
 
 
-def _entry(form: Form, question: FormQuestion, numbers: bool) -> type[BaseModel]:
+def _entry_of(form: Form, question: FormQuestion, numbers: bool) -> type[BaseModel]:
+    return _entry(question.quotes or form.evidence, question.kind == "span", question.answers, numbers)
+
+
+@lru_cache(maxsize=256)
+def _entry(evidence: Evidence, is_span: bool, answers: tuple[str, ...], numbers: bool) -> type[BaseModel]:
+    """Return the form of a reply to one question; that of equal questions is one model, and once in the JSON schema."""
     fields: dict[str, Any] = {}
-    evidence = question.quotes or form.evidence
-    if evidence != "none" or question.kind == "span":
+    if evidence != "none" or is_span:
         quoted = _Quoted if numbers and evidence != "case" else _Words
-        most = _MOST_PLACES if question.kind == "span" else MOST_QUOTATIONS
+        most = _MOST_PLACES if is_span else MOST_QUOTATIONS
         fields["quotations"] = (Annotated[list[quoted], Field(max_length=most)], ...)  # type: ignore[valid-type]
-    if question.kind != "span":
+    if not is_span:
         fields["reason"] = (Annotated[str, Field(max_length=_MOST_CHARACTERS)], ...)
-        answers = question.answers
         fields["answer"] = (
             (Annotated[Literal[answers], _spelled(answers)], ...)
             if answers
@@ -245,7 +254,7 @@ def answers_in(
         if len(questions) > 1:
             raise
         try:
-            reply = {"q1": read_json(text, _entry(form, questions[0], numbers))}  # without the object around it
+            reply = {"q1": read_json(text, _entry_of(form, questions[0], numbers))}  # without the object around it
         except ValueError:
             raise error from None
     return tuple(
@@ -261,13 +270,16 @@ def _checked(name: str, entry: Any, question: FormQuestion, form: Form, item: Ma
             raise ValueError(f"{name} quotes {given.words!r}, which has no letters: copy the words that decide")
     evidence = question.quotes or form.evidence
     checked = tuple(dict.fromkeys(_quotation(given, form, evidence, item) for given in quoted))
-    allowed = [quoted for quoted in checked if _is_evidence(quoted, evidence, item)]
     if question.kind == "span":
-        places = tuple(q if q in allowed else q._replace(state="unverified") for q in checked)
-        return FormAnswer(question, str(len(allowed)), places)
+        places = tuple(q if _is_evidence(q, evidence, item) else q._replace(state="unverified") for q in checked)
+        return FormAnswer(question, str(sum(q.state != "unverified" for q in places)), places)
     answer, reason = entry.answer.strip(), entry.reason.strip()
     if not answer:
         raise ValueError(f"{name} has no answer")
+    option = next((option for option in question.options if option.value == answer), None)
+    evidence = (option.quotes if option else None) or evidence
+    allowed = [quoted for quoted in checked if _is_evidence(quoted, evidence, item)]
+    checked = (*allowed, *(quoted for quoted in checked if quoted not in allowed))
     needed = evidence != "none" and question.needs_words(answer)
     if needed and not quoted:
         raise ValueError(f"{name} is answered {answer!r} without a quotation: quote the words that decide")
@@ -275,7 +287,7 @@ def _checked(name: str, entry: Any, question: FormQuestion, form: Form, item: Ma
     return FormAnswer(question, answer, checked, reason, void)
 
 
-def _quotation(given: _Quoted | _Words, form: Form, evidence: str, item: Material) -> Quotation:
+def _quotation(given: _Quoted | _Words, form: Form, evidence: Evidence, item: Material) -> Quotation:
     if evidence != "case":
         return check_quotation(getattr(given, "message", None), given.words, item.messages)
     found = (quotation(given.words, text) for _, text in item.texts(form.shown))
@@ -283,7 +295,7 @@ def _quotation(given: _Quoted | _Words, form: Form, evidence: str, item: Materia
     return Quotation(OF_CASE, given.words.strip(), "unverified") if words is None else Quotation(OF_CASE, words)
 
 
-def _is_evidence(quoted: Quotation, evidence: str, item: Material) -> bool:
+def _is_evidence(quoted: Quotation, evidence: Evidence, item: Material) -> bool:
     """Return whether words are of a speaker whose words are evidence, and no scripted message of another one.
 
     The patient's scripted opening is the complaint of the case, so that it counts where anyone's words do.
@@ -293,6 +305,8 @@ def _is_evidence(quoted: Quotation, evidence: str, item: Material) -> bool:
     if evidence == "case":
         return True
     turn = item.messages[quoted.message]
+    if evidence == "told":
+        return turn.role == "patient"
     if evidence == "anyone":
         return not turn.scripted or turn.role == "patient"
     return not turn.scripted and (turn.role == "patient") == (evidence == "patient") and turn.role != "staff"

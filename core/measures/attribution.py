@@ -10,7 +10,7 @@ The causes and rules are this program's own:
    the extracted diagnosis, or the one that the reference grader reads in the response, counts as the answer by its
    rules. Also a reply of the grader that could not be read (``ungradable``: excluded, never wrong).
 4. *doctor_refused*: the doctor declined to answer in words, which the grader quotes, or its answer was blank.
-5. *patient*, after a conversation: a model that judged the conversation (``core.jobs.judges``) says that the patient
+5. *patient*, after a conversation: a model that judged the conversation (the form ``facts``) says that the patient
    invented something, or withheld a fact that it was asked for. Not if that cannot have been decisive: the same doctor
    is wrong on the whole vignette too, or the right diagnosis led its own belief at the last probe.
 6. *not_judged*, after a conversation whose facts no model has judged, unless the doctor itself fails as in 5. No rule
@@ -33,13 +33,13 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from core.agents.grader import named_in_list
-from core.agents.ledger_models import JudgedPatient
 from core.case import Case
 from core.datasets.lint import Fault, lint
 from core.events import COUNTED, Format
 from core.knowledge.base import knowledge
 from core.measures.belief import Trajectory, is_right
 from core.store.queries.answers import WrongAnswer
+from core.store.queries.judged_facts import JudgedPatient
 from core.text.extraction import extract_by_rule
 
 Cause = Literal[
@@ -200,7 +200,7 @@ def _refused(evidence: AnswerEvidence) -> _Verdict | None:
 def _patient(evidence: AnswerEvidence) -> _Verdict | None:
     if evidence.patient is None or evidence.had_it or not evidence.after_conversation:
         return None
-    judge = evidence.patient.judge
+    judge = evidence.patient.judge.name
     for mark in evidence.patient.of("invented"):
         return "patient", f"The patient said what the case does not hold, by {judge}: “{mark.words}”.", mark.turn
     for mark in evidence.patient.of("withheld"):
@@ -221,7 +221,7 @@ def _never_asked(evidence: AnswerEvidence) -> _Verdict | None:
     patient = evidence.patient
     if not evidence.after_conversation or evidence.had_it or patient is None or not patient.never_told:
         return None
-    facts_words = f"{_facts(patient.never_told)} came up, by {patient.judge}"
+    facts_words = f"{_facts(patient.never_told)} came up, by {patient.judge.name}"
     if evidence.knew:
         return (
             "doctor_never_asked",
@@ -247,7 +247,7 @@ def _concluded_wrongly(evidence: AnswerEvidence) -> _Verdict:
         led = [belief.turn for belief in beliefs.beliefs if belief.leads][-1]
         return cause, "The right diagnosis led the doctor's own belief, and it answered another.", led
     if evidence.patient is not None and evidence.patient.never_told == 0:
-        return cause, f"Every fact that the patient could tell came up, by {evidence.patient.judge}.", last
+        return cause, f"Every fact that the patient could tell came up, by {evidence.patient.judge.name}.", last
     if evidence.knew is False:
         return cause, "The same doctor is wrong on the whole vignette too.", last
     return cause, "Neither the case, the grader, the patient nor missing facts explain it.", last

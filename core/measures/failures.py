@@ -1,7 +1,7 @@
 """Causes of the stored wrong answers: each answer, shares by model, and accuracy without the patients' faults.
 
-One judge says which facts came up and what patients invented (``core.jobs.judging``), by default the most recent
-judge; judges are never mixed.
+One judge says which facts came up and what patients invented (the form ``facts``), by default the most recent judge;
+judges are never mixed.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
 from core.frameworks.starts import CAMPAIGN, FACTS, Missing
+from core.judging.judgement import Judge
 from core.measures.attribution import (
     AFTER_CONVERSATION,
     APPLIES,
@@ -52,7 +53,7 @@ from core.store.display_names import model_name
 from core.store.queries.answers import CaseScore, case_scores, wrong_answers
 from core.store.queries.case_labels import specialties_of
 from core.store.queries.cases import cases_of
-from core.store.queries.fact_judgements import Judge, judged_patients, judges, reviews_of_judged
+from core.store.queries.judged_facts import judged_patients, judges, reviews_of_judged
 from core.store.queries.probes import probes_of_trials
 from core.store.queries.utterances import last_turns
 from core.store.selection import McqRule, Selection
@@ -73,7 +74,8 @@ class WrongAnswers(ExtractRows):
         )
         self._store, self.judge = store, judge or read_judge(store, applicable)
         with store.read() as cursor:
-            self._patients = judged_patients(cursor, self.judge, applicable) if self.judge else {}
+            judged = judged_patients(cursor, self.judge, applicable) if self.judge else []
+            self._patients = {patient.trial_id: patient for patient in judged}
             wrong = wrong_answers(cursor, applicable, mcq_rule)
             self._cases = cases_of(cursor, (answer.case for answer in wrong))
             self._specialties = specialties_of(cursor, self._cases)
@@ -338,12 +340,12 @@ def judged_notes(table: pd.DataFrame, judge: Judge | None) -> list[Note]:
     words = []
     if judge is not None:
         judged = int(counted["judged"].sum())
-        by = f"{model_name(judge.model)} (prompts {judge.prompt_hash})"
+        by = f"{model_name(judge.name)} (prompts {judge.prompt_hash})"
         words.append(f"What became of the facts: judged by {by} for {judged:,} wrong answers.")
     if unjudged:
         words.append(
             f"Not judged: {unjudged:,} wrong answers. A model judges what became of the facts: "
-            "`python -m core job facts --model M`."
+            "`python -m core job judge facts --by MODEL --wrong`."
         )
     return [Note("metric", " ".join(words))]
 
@@ -363,7 +365,8 @@ def _judges(store: Store, selection: Selection) -> Iterator[Listed]:
                 f"{fault}_same": row.both + row.neither if row else None,
                 f"{fault}_kappa": row.kappa if row else None,
             }
-        yield {**progress.judge._asdict(), "judged": progress.judged, "failed": progress.failed, **agreement}
+        judge = {"model": progress.judge.name, "prompt_hash": progress.judge.prompt_hash}
+        yield {**judge, "judged": progress.judged, "failed": progress.failed, **agreement}
 
 
 SECTIONS = (

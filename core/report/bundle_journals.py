@@ -20,6 +20,7 @@ from core.export.withheld import call_without_text, event_without_text
 from core.frameworks.settings import without_credentials
 from core.interchange.public import PublicNames, public_line, renamed
 from core.journal import (
+    FORMER_TABLES,
     ROWS_OF_TRIALS,
     DeletedLine,
     GradesLine,

@@ -16,6 +16,7 @@ from core.frameworks.speech import Speech
 from core.judging.request import Material
 from core.reviews.blinding import blinded_dialogue, hidden
 from core.store.queries.cases import case
+from core.store.queries.grades import latest_grades
 from core.store.queries.profiles import profile_versions
 from core.store.queries.trials import conversations, stored_trial, trial_events
 from core.store.queries.utterances import dialogues
@@ -27,13 +28,15 @@ from core.store.selection import Selection
 class BlindedItem:
     """An item without the name of a model.
 
-    ``response`` is the free response that is judged, ``second`` the other dialogue of a pair, ``profile`` the profile
-    that is judged. ``scripted``: whether the first message of each dialogue is scripted (``Turn``).
+    ``response`` is the free response that is judged, ``extracted`` the diagnosis that its grader extracted from it,
+    ``second`` the other dialogue of a pair, ``profile`` the profile that is judged. ``scripted``: whether the first
+    message of each dialogue is scripted (``Turn``).
     """
 
     case: Case | None
     dialogue: list[Event] = field(default_factory=list)
     response: str | None = None
+    extracted: str = ""
     second: list[Event] = field(default_factory=list)
     profile: Profile | None = None
     scripted: tuple[bool, bool] = (False, False)
@@ -57,10 +60,16 @@ def blinded_item(
     by_trial = dialogues(cursor, parsed.trials)
     scripted = [any(turn.scripted for turn in by_trial.get(trial, ())) for trial in parsed.trials]
     response = next((answer.response for answer in answers if answer.format == parsed.format), None)
+    extracted = [
+        grade.extracted
+        for grade in (latest_grades(cursor, parsed.trial_id) if parsed.kind == "answer" else ())
+        if (grade.format, grade.question_type) == (parsed.format, "frq") and grade.extracted
+    ]
     return BlindedItem(
         case_played,
         blinded_dialogue(events, models),
         hidden(response, models) if parsed.kind == "answer" and response is not None else None,
+        hidden(extracted[-1], models) if extracted else "",
         blinded_dialogue(others[0][1], models) if others else [],
         scripted=(scripted[0], scripted[-1]),
     )
@@ -90,7 +99,7 @@ def material_of(item: BlindedItem) -> Material:
         _dialogue(dialogue, is_scripted)
         for dialogue, is_scripted in zip((item.dialogue, item.second), item.scripted, strict=True)
     )
-    return Material(first, second, item.case, item.response or "", item.profile)
+    return Material(first, second, item.case, item.response or "", item.extracted, item.profile)
 
 
 def _dialogue(events: Sequence[Event], is_scripted: bool) -> Dialogue:

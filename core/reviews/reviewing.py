@@ -24,6 +24,8 @@ def plan_review(store: Store, name: str, plan: ReviewPlan) -> Review:
     title = " ".join(name.split())
     if not title:
         raise UsageError("The review has no name: enter a name.")
+    if "person" not in plan.asks.by:
+        raise UsageError(f"Only models fill in the form {plan.asks.name}: `python -m core job judge {plan.asks.name}`.")
     if plan.asks.final and plan.order == "choices first":
         raise UsageError("Choices that are shown first give the answer away: choose own words first.")
     with store.read() as cursor:

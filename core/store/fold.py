@@ -43,7 +43,7 @@ from core.journal import (
 )
 from core.store import rows, written
 from core.store.database import TIMEOUT_S, NotWritableError, Store
-from core.store.former_rows import FORMER_ROWS
+from core.store.former_rows import ADD_JUDGEMENTS, FORMER_ROWS
 from core.store.lease import DatabaseBusyError
 from core.store.queries.cases import ADD_CASES
 from core.store.queries.runs import WATCHED
@@ -397,6 +397,9 @@ def _add_line(chunk: _Chunk, line: JournalLine) -> None:
             chunk.written.append(line)
         case RemovedLine():
             chunk.removed[line.kind] += 1
+        case RowLine() if line.table in FORMER_ROWS:
+            new_rows = [RowLine(table="judgements", row=row) for row in FORMER_ROWS[line.table](line.row)]
+            chunk.add("judgements", [rows.job_row(row) for row in new_rows])
         case RowLine():
             if line.table in FORMER_ROWS:
                 lines = [RowLine(table="judgements", row=dict(row)) for row in FORMER_ROWS[line.table](line.row)]
@@ -473,6 +476,7 @@ _INSERTS = {
             ("completions", "case_key, content_hash, model, prompt_hash, made_at"),
         )
     },
+    "judgements": ADD_JUDGEMENTS,
     "variants": adding("variants", "variant_id", "DISTINCT ON (variant_id)"),
     "calls": adding("calls", "trial_id, call_id", "DISTINCT ON (trial_id, call_id)"),
     "trials": """

@@ -89,10 +89,6 @@ SCHEMAS: dict[str, pa.Schema] = {
     "review_items": schema_of("review_id:text item:text number:int annotators:texts"),
     "unblindings": schema_of("review_id:text unblinded_by:text reason:text unblinded_at:real"),
     "fact_sets": schema_of("case_key:text content_hash:text facts:text made_by:text made_at:real"),
-    "fact_judgements": schema_of(
-        "trial_id:text facts_hash:text model:text prompt_hash:text verdicts:text dropped:int failure:text calls:text "
-        "tokens:int cost_usd:real judged_at:real"
-    ),
     "history_items": schema_of("case_key:text content_hash:text items:text made_by:text made_at:real"),
     "case_labels": schema_of(
         "case_key:text text_hash:text field:text value:text origin:text made_by:text note:text made_at:real"
@@ -105,10 +101,6 @@ SCHEMAS: dict[str, pa.Schema] = {
         "run_id:text path:text case_key:text digest:text prompts:texts fault:text imported_at:real"
     ),
     "release_prompts": schema_of("prompt_hash:text template:text"),
-    "patient_judgements": schema_of(
-        "trial_id:text model:text prompt_hash:text terms:text dropped:int failure:text calls:text tokens:int "
-        "cost_usd:real judged_at:real"
-    ),
     "report_fields": schema_of("runs:texts field:text text:text applies:bool made_by:text made_at:real"),
     "rubrics": schema_of("name:text rubric_hash:text rubric:text made_by:text made_at:real"),
     "prefix_answers": schema_of(

@@ -11,10 +11,10 @@ from core.figures.marks import Mark, dots
 from core.figures.shares import Segment, stacked
 from core.figures.style import Axis
 from core.jobs.background import Job, job_at
+from core.judging.judgement import Judge
 from core.measures.attribution import AFTER_CONVERSATION, Cause
 from core.measures.base import Result, Row
 from core.measures.failures import CAUSES_SECTION, EFFECTS_SECTION
-from core.store.queries.fact_judgements import Judge
 from core.store.selection import Selection
 from pages.failures.answers import ANSWER, ORDER, draw_answers
 from pages.failures.data import (

@@ -9,7 +9,8 @@ from core import access
 from core.events import Format
 from core.jobs.ask_job import job_of
 from core.jobs.background import Job, begin, job_at
-from core.jobs.judging import FactsJudging
+from core.jobs.judge import Judging
+from core.judging.judgement import Judge
 from core.measures.attribution import AFTER_CONVERSATION, APPLIES, Cause
 from core.measures.base import Result, Row
 from core.measures.belief import CALIBRATION, COURSE, Beliefs, calibrations, curves
@@ -20,7 +21,7 @@ from core.measures.notes import sample_notes
 from core.measures.paired import read_scores
 from core.store.database import Store
 from core.store.queries.answers import wrong_answers
-from core.store.queries.fact_judgements import Judge
+from core.store.queries.judged_facts import FORM
 from core.store.selection import Selection
 from pages.kit.cached import cached_query, read
 from pages.kit.names import natural
@@ -83,7 +84,7 @@ def attributing(selection: Selection, judge: Judge | None, *, again: bool = Fals
     ``judge`` is the model whose judgements count. While a judging job runs, the last finished attribution is returned.
     """
     whole = _whole(selection)
-    extract, judging = Causes(Store().path, whole, judge), job_of(FactsJudging)
+    extract, judging = Causes(Store().path, whole, judge), job_of(Judging, Judging(FORM).instance)
     key = (extract.path, str(access.visible_owner()), whole, judge)
     last = _LAST.get(key, extract)
     running = judging is not None and judging.running

@@ -11,9 +11,9 @@ from core.figures.marks import Mark, dots
 from core.figures.style import Axis
 from core.frameworks.consultation.measures.history_taking import HISTORY
 from core.frameworks.consultation.measures.sections import ORDER
+from core.judging.judgement import Judge
 from core.measures.base import Row
-from core.measures.ledger import FAULTS_SECTION, TOPICS_SECTION, ItemMark, read_conversations
-from core.store.queries.fact_judgements import Judge
+from core.measures.ledger import FAULTS_SECTION, TOPICS_SECTION, ItemMark, judge_key, read_conversations
 from core.store.selection import Selection
 from core.text.topics import SHOWN
 from pages.kit.cached import read
@@ -62,7 +62,7 @@ def draw_topics(selection: Selection) -> None:
             width=224,
             help="A random sample that is always the same; a larger one extends it.",
         )
-        draw_form("failures_topics", conversations=selection, all_=True, limit=int(limit))
+        draw_form("failures_topics", conversations=selection, limit=int(limit))
 
 
 def _draw_told(selection: Selection) -> None:
@@ -93,7 +93,7 @@ def _draw_judged(selection: Selection, judge: Judge) -> None:
     mark = choose("Facts that were", list(MARK), "failures_facts", names=MARK, shape="segments")
     words = f"{in_words(selection)}. {_MEANING[mark]} {TOPICS_SECTION.caption}"
     section = replace(TOPICS_SECTION, title=f"Share of facts: {MARK[mark].lower()}", caption=words)
-    options = {"judge": "|".join(judge)}
+    options = {"judge": judge_key(judge)}
     result = draw_section(
         section,
         selection,

@@ -7,8 +7,8 @@ import pandas as pd
 import streamlit as st
 
 from core.frameworks.starts import CAMPAIGN, RELEASE
-from core.jobs.judging import TermsJudging
-from core.measures.patients.rates import AGAINST_EXPERTS, AGAINST_MODELS, By, trial_marks
+from core.jobs.judge import Judging
+from core.measures.patients.rates import AGAINST_EXPERTS, AGAINST_MODELS, TERMS_FORM, By, trial_marks
 from core.measures.patients.rules import ABOUT, PATIENT_MARKS, RULES
 from core.store.database import Store
 from core.store.queries.scores_of_patients import KINDS, Hit, PatientOffer, ReplyMark, ReplyMarkKind, hits, offer
@@ -216,10 +216,10 @@ def draw_experts(view: PatientView) -> None:
     draw_section(AGAINST_MODELS, conversations, name="patients_judges")
     with st.expander("Have a model judge these patients", icon=":material/gavel:"):
         draw_judging(
-            TermsJudging,
-            lambda model, address: TermsJudging(model, conversations, base_url=address),
+            Judging,
+            lambda model, address: Judging(TERMS_FORM, (model,), conversations, base_url=address),
             "patients_terms",
-            "",
+            Judging(TERMS_FORM).instance,
         )
 
 

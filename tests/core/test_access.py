@@ -32,7 +32,7 @@ from core.frameworks.consultation.jobs import Solving
 from core.jobs import run as jobs
 from core.jobs.ask_job import begin_job
 from core.jobs.background import begin, begin_import, begin_measuring
-from core.jobs.judging import FactsJudging
+from core.jobs.judge import Judging
 from core.jobs.plan import header_of
 from core.jobs.profiling import Profiling
 from core.jobs.progress import ask_to_stop
@@ -356,7 +356,7 @@ ATTEMPTS: dict[str, Callable[[Store, Path], object]] = {
     "read another's conversation": lambda store, _: refuse_if_hidden(load_trial("of-rita")),
     "read another's journal": lambda store, _: read_header(journal_path("bench-rita")),
     "ask a model": lambda store, _: ask_model("openai/gpt-4o", lambda voice, pack: None, "x"),  # type: ignore[arg-type,return-value]
-    "have conversations judged": lambda store, _: begin_job(FactsJudging("openai/gpt-4o")),
+    "have conversations judged": lambda store, _: begin_job(Judging("facts", ("openai/gpt-4o",))),
     "grade again": lambda store, _: begin_job(Regrading(("run0",), "reference/names")),
     "solve beginnings": lambda store, _: begin_job(Solving("reference/solver")),
     "make profiles": lambda store, _: begin_job(Profiling(tuple(library()[:1]), "openai/test")),

@@ -21,8 +21,9 @@ from core.asking.ask import json_in, quotation, read_json
 from core.asking.scene import Turn
 from core.frameworks.automedic.roles import read_rating
 from core.frameworks.automedic.tags import plain_words, read_tags
-from core.jobs.judges import facts_in, terms_in
 from core.jobs.openings import read_opening
+from core.judging.form import form_named
+from core.judging.request import Material, answers_in
 from core.knowledge.base import knowledge, normalise_name
 from core.measures.patients.rules import marks_in
 from core.models.thinking import Thinking, looks_like_thought
@@ -38,6 +39,7 @@ REPEATED = (
     "A) ", "a</think>", "I cannot help. ", "I am a ", "Gout or ", "<patient>", "? ", '{"a":',
 )  # fmt: skip
 CASE = case_with("Gout")
+TERMS = form_named("patient_terms")
 QUESTION = Turn("doctor", "What is it?")
 DECLINES = "I'm sorry, I cannot help with that."
 
@@ -79,10 +81,12 @@ READERS: dict[str, Callable[[str], object]] = {
     "a sentence of a section": lambda text: read_split(
         json.dumps({"sections": [{"section": "other", "sentence": text}]}), CASE.vignette
     ),
-    "a judge's terms": lambda text: terms_in(text, replied("It hurts.")),
-    "a judge's facts": lambda text: facts_in(text, (), replied("It hurts.")),
-    "a judge's quotation": lambda text: facts_in(
-        json.dumps({"facts": [], "invented": [{"turn": 1, "words": text}]}), (), replied(text)
+    "a judge's places": lambda text: answers_in(text, TERMS, TERMS.questions, Material(replied("It hurts."))),
+    "a judge's quotation": lambda text: answers_in(
+        json.dumps({"q1": {"quotations": [{"message": 1, "words": text[:1_000]}]}}),
+        TERMS,
+        TERMS.questions,
+        Material(replied(text)),
     ),
     "a quotation": lambda text: quotation(text[: SIZE // 2] + "x", text),
     "tags": lambda text: read_tags.__wrapped__(text),

@@ -11,16 +11,17 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.agents.ledger_models import JudgedPatient, PatientVerdict
 from core.case import Case, Fact, Profile
 from core.debugger.diff import word_diff
 from core.debugger.run import MatrixCell, matrix, start_bench
 from core.events import Ended, Event, Probed, Started, Utterance
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
+from core.judging.judgement import Judge
 from core.measures.belief import trajectory
 from core.store.database import Store
 from core.store.queries.fact_sets import facts_saved
+from core.store.queries.judged_facts import JudgedPatient, PatientVerdict
 from core.text.facts import facts_of
 from pages.debugger.matrix import MARK, address_of, cells_frame, matrix_frame
 from pages.debugger.variants import one_side
@@ -30,7 +31,7 @@ from pages.kit.look import VERDICT
 from tests.core.store.builders import answered, graded, invalid
 from tests.support.fake_provider import running
 from tests.support.pages import button, run_until, trouble, words
-from tests.support.replies import facts_judged
+from tests.support.replies import facts_judged, prompt_of
 
 Open = Callable[..., AppTest]
 CASE = Case(
@@ -106,8 +107,8 @@ def test_a_difference_is_marked_on_its_side_and_stays_a_text() -> None:
 
 PAIN, SMOKING, PULSE = facts_of(CASE)
 JUDGED = JudgedPatient(
-    "openai/j",
-    "p1",
+    "run/1",
+    Judge("openai/j", "model", "p1", 0),
     (
         PatientVerdict("asked", 1, "My chest has hurt", PAIN.id, PAIN.text, PAIN.topic),
         PatientVerdict("never_asked", None, "", SMOKING.id, SMOKING.text, SMOKING.topic),
@@ -185,11 +186,11 @@ def bench_id(arms: tuple[Any, ...] = (("multi_turn", "frq"),)) -> str:
 @pytest.mark.slow
 def test_facts_are_judged_by_a_model_and_a_saved_list_counts(open_page: Open) -> None:
     def verdicts(body: dict[str, Any]) -> str:
-        prompt = str(body["messages"][0]["content"])
+        prompt = prompt_of(body)
         reply = re.search(r"\[(\d+)\] Patient: (.+?)\.", prompt)
         assert reply is not None
-        place = {"turn": int(reply[1]), "words": reply[2]}
-        return facts_judged(prompt, {PAIN.id: {"mark": "asked", **place}}, [{**place, "contradicts": None}])
+        place = {"message": int(reply[1]), "words": reply[2]}
+        return facts_judged(prompt, {PAIN.text: {"answer": "asked", "quotations": [place]}}, [place])
 
     app = open_page("debugger", run=bench_id(), view="facts")
     assert r"made by its profile" in words(app)
@@ -201,7 +202,7 @@ def test_facts_are_judged_by_a_model_and_a_saved_list_counts(open_page: Open) ->
         app.text_input(key=f"{prefix}_grader_other").set_value("openai/judge").run()
         app.text_input(key=f"{prefix}_base_url").set_value(provider.base_url).run()
         size = {metric.label: metric.value for metric in app.metric}
-        assert (size["Conversations to judge"], size["Model calls"]) == ("1", "1")
+        assert (size["Requests to send"], size["Model calls"]) == ("1", "1")
         button(app, "Judge").click().run()
         run_until(app, lambda a: "1" in [metric.value for metric in a.metric if metric.label == "Invented"])
         assert len(provider.bodies) == 1

@@ -11,15 +11,14 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.agents.ledger_models import PatientVerdict
 from core.case import Fact, Profile
 from core.figures.heat import ink_on
 from core.jobs import background
-from core.journal import RowLine
 from core.measures.failures import Causes
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.fact_judgements import Judge, conversations_to_judge, fact_judgement_row
+from core.store.queries.judged_facts import PatientVerdict
+from core.store.queries.judgements import judgeable_conversations
 from core.text.facts import facts_of
 from pages.failures import causes, data
 from pages.kit import samples
@@ -34,12 +33,12 @@ from tests.core.store.builders import (
     answered,
     graded,
     invalid,
-    keep_lines,
     write_journal,
 )
 from tests.support.fake_provider import running
+from tests.support.judged_facts import judge_facts, judge_of_facts
 from tests.support.pages import button, run_until, trouble, words
-from tests.support.replies import facts_judged
+from tests.support.replies import facts_judged, prompt_of
 from tests.support.stores import copy_of
 
 Open = Callable[..., AppTest]
@@ -112,20 +111,15 @@ COMPLAINT, SMOKES = facts_of(a_case(1, profile=FACTS))
 ASKED = PatientVerdict("asked", 1, "I have a cough.", COMPLAINT.id, COMPLAINT.text, COMPLAINT.topic)
 NEVER = PatientVerdict("never_asked", None, "", SMOKES.id, SMOKES.text, SMOKES.topic)
 INVENTED = PatientVerdict("invented", 3, "My knee hurts")
-JUDGE = Judge("openai/j", "p1")
+JUDGE = judge_of_facts("openai/j", "p1")
 
 
 def store_judged(store: Store) -> None:
     store_wrong_answers(store)
     with store.read() as cursor:
-        conversations = conversations_to_judge(cursor, JUDGE, which="all")
-    lines = []
-    for conversation in conversations:
-        verdicts = [ASKED, NEVER, *([INVENTED] if conversation.trial_id == "a/2" else [])]
-        paid = {"dropped": 0, "failure": "", "calls": "[]", "tokens": 1, "cost_usd": None, "judged_at": 1.0}
-        row = fact_judgement_row(JUDGE, conversation.facts_hash, verdicts, {"trial_id": conversation.trial_id, **paid})
-        lines.append(RowLine(table="fact_judgements", row=row))
-    keep_lines(store, "judging", lines)
+        trials = [conversation.trial_id for conversation in judgeable_conversations(cursor)]
+    for trial in trials:
+        judge_facts(store, trial, ASKED, NEVER, *([INVENTED] if trial == "a/2" else []), by=JUDGE)
 
 
 @pytest.fixture
@@ -208,8 +202,8 @@ def test_an_answer_is_shown_with_the_message_to_look_at(judged: Store, open_page
 @pytest.mark.slow
 def test_a_model_judges_by_a_button_with_an_estimate(filled: Store, open_page: Open) -> None:
     def script(body: dict[str, Any]) -> str:
-        prompt = body["messages"][0]["content"]
-        invented = [{"turn": 3, "words": "No, doctor", "contradicts": None}] if "No, doctor" in prompt else []
+        prompt = prompt_of(body)
+        invented = [{"message": 3, "words": "No, doctor"}] if "No, doctor" in prompt else []
         return facts_judged(prompt, None, invented)
 
     app = settled(open_page("failures"))
@@ -218,9 +212,9 @@ def test_a_model_judges_by_a_button_with_an_estimate(filled: Store, open_page: O
         app.text_input(key="failures_facts_grader_other").set_value("openai/judge").run()
         app.text_input(key="failures_facts_base_url").set_value(provider.base_url).run()
         size = {metric.label: metric.value for metric in settled(app).metric}
-        assert (size["Conversations to judge"], size["Model calls"], size["Cost"]) == ("3", "3", "$0.00")
+        assert (size["Requests to send"], size["Model calls"], size["Cost"]) == ("3", "3", "$0.00")
         button(app, "Judge").click().run()
-        run_until(app, lambda page: "3 conversations by openai/judge" in words(page).replace("\\", ""))
+        run_until(app, lambda page: "questions answered by openai/judge" in words(page).replace("\\", ""))
         app = settled(open_page("failures"))
         assert len(provider.bodies) == 3
     assert trouble(app) == []
@@ -273,13 +267,13 @@ def test_without_a_judge_the_topics_are_not_judged_and_can_be(filled: Store, ope
     shares = {(r["Topic"], r["Doctor"]): r["Told in"] for r in table(app, "Topic").to_dict("records")}
     assert shares["Chief complaint", "openai/a"] == 1.0, "by words, before a model judges"
     assert shares["Social history", "openai/a"] == 0.0
-    with running(lambda body: facts_judged(body["messages"][0]["content"])) as provider:
+    with running(lambda body: facts_judged(prompt_of(body))) as provider:
         app.selectbox(key="failures_topics_facts_grader").set_value("another model…").run()
         app.text_input(key="failures_topics_facts_grader_other").set_value("openai/judge").run()
         app.text_input(key="failures_topics_facts_base_url").set_value(provider.base_url).run()
-        assert {m.label: m.value for m in settled(app).metric}["Conversations to judge"] == "4", "right or wrong"
+        assert {m.label: m.value for m in settled(app).metric}["Requests to send"] == "4", "right or wrong"
         button(app, "Judge").click().run()
-        run_until(app, lambda page: "4 conversations by openai/judge" in words(page).replace("\\", ""))
+        run_until(app, lambda page: "questions answered by openai/judge" in words(page).replace("\\", ""))
         app = open_page("failures", failures_tab="Never asked")
     assert {r["Share"] for r in table(app, "Topic").to_dict("records")} == {1.0}, "no doctor asked for anything"
 

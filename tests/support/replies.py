@@ -96,13 +96,20 @@ def by_age(body: dict[str, Any]) -> Reply:
     return Reply(f"**Final Diagnosis:** {'Gout' if age and int(age[1]) % 2 == 0 else 'Bunion'}", delay_s=0.1)
 
 
+def prompt_of(body: Mapping[str, Any]) -> str:
+    """Return all messages of a request as one text."""
+    return "\n".join(str(message["content"]) for message in body["messages"])
+
+
+NO_PLACES = '{"q1": {"quotations": []}}'
+"""The reply of a judge who finds no place that a form with one question asks for."""
+
+
 def facts_judged(
     prompt: str, marks: Mapping[str, Mapping[str, Any]] | None = None, invented: Sequence[Mapping[str, Any]] = ()
 ) -> str:
-    """Answer as a judge of facts: fact id → mark in ``marks``, and never_asked for the others in the prompt."""
-    listed = prompt.partition("each after its id:\n")[2].partition("\n\n")[0]
-    facts = [
-        {"id": fact, "turn": None, "words": None, "mark": "never_asked", **(marks or {}).get(fact, {})}
-        for fact in re.findall(r"^([\w-]+): ", listed, re.MULTILINE)
-    ]
-    return json.dumps({"facts": facts, "invented": list(invented)})
+    """Answer as a judge of facts: text of a fact → its entry in ``marks``, and never_asked for the others."""
+    asked = re.findall(r"^Question (q\d+): What became of this fact: (.*)$", prompt, re.MULTILINE)
+    never = {"quotations": [], "reason": "So.", "answer": "never_asked"}
+    entries = {name: {**never, **(marks or {}).get(fact, {})} for name, fact in asked}
+    return json.dumps({**entries, f"q{len(asked) + 1}": {"quotations": list(invented)}})

@@ -196,10 +196,8 @@ def any_model(body: dict[str, Any]) -> str:
     if "Say which medical specialty" in first:
         item = first.rpartition("<quoted>")[2].partition("</quoted>")[0]
         return json.dumps({"quotation": " ".join(item.split()[:4]), "specialty": "Cardiology"})
-    if "You check what came up in a conversation" in first:
-        return replies.facts_judged(first)
-    if '{"terms":' in first:
-        return '{"terms": []}'
+    if "You fill in a form about a medical consultation" in first:
+        return _judged(next(text for text in messages if re.search(r"^Question q1: ", text, re.MULTILINE)))
     if "who fills in a form" in first:
         return _form(first)
     if "Reply with one word, Yes or No" in last:
@@ -227,6 +225,16 @@ def _opening(prompt: str) -> str:
     text = _text(prompt)
     complaint = next((word for word in everyday if re.search(rf"\b{word}\b", text)), text.split()[0])
     return json.dumps({"complaint": complaint, "opening": f"Hello doctor. It is the {complaint}. Can you help me?"})
+
+
+def _judged(form: str) -> str:
+    """Fill in a judge's form with the last answer to each question, which needs no quotation, and without places."""
+    entries = {}
+    for name, question in re.findall(r"^Question (q\d+): (.*?)(?=^Question q|\Z)", form, re.MULTILINE | re.DOTALL):
+        listed = re.findall(r"^- ([^=\n]+?)(?: = .*)?$", question, re.MULTILINE)
+        answers = [answer for answer in listed if answer not in ("cannot judge", "not applicable")]
+        entries[name] = {"quotations": [], **({"reason": "So.", "answer": answers[-1]} if answers else {})}
+    return json.dumps(entries)
 
 
 def _form(prompt: str) -> str:

@@ -35,7 +35,7 @@ from core.stats.ratios import ratio
 from core.stats.smoothed import ratio_interval
 from core.store.database import Store
 from core.store.queries.cases import cases_of
-from core.store.queries.patient_judgements import current_judgements
+from core.store.queries.judgements import judgements
 from core.store.queries.scores_of_patients import KINDS, Hit, ReplyMark, ReplyMarkKind, conversations, hits
 from core.store.queries.trials import stored_trial
 from core.store.queries.utterances import dialogues
@@ -43,6 +43,7 @@ from core.store.review_records import ExpertAnswer
 from core.store.selection import Selection, select
 
 By = Literal["patient", "run", "doctor", "specialty", "dataset"]
+TERMS_FORM = "patient_terms"
 _COLUMN: dict[By, str] = {"run": "run_id"}
 
 
@@ -176,27 +177,31 @@ def judge_against_rule(store: Store, selection: Selection | None = None) -> list
     """
     selection = selection or Selection()
     with store.read() as cursor:
-        judged = current_judgements(cursor, selection)
+        judged = judgements(cursor, [TERMS_FORM], selection=selection, kinds=["model"])
         marked = conversations(cursor, PATIENT_MARKS, selection) if judged else None
     if marked is None:
         return []
-    rule = dict(zip(marked["trial_id"], marked["medical_term"] > 0, strict=True))
+    rule = {
+        f"talk:{trial}": (bool(terms > 0), case)
+        for trial, terms, case in marked[["trial_id", "medical_term", "case_key"]].itertuples(index=False)
+    }
     rows = []
-    for (model, prompt_hash), group in groupby(judged, key=lambda judgement: (judgement.model, judgement.prompt_hash)):
-        members = list(group)
-        usable = [judgement for judgement in members if judgement.terms is not None]
-        compared = [judgement for judgement in usable if judgement.trial_id in rule]
-        pairs = [(bool(judgement.terms), bool(rule[judgement.trial_id])) for judgement in compared]
-        case_keys = [judgement.case_key for judgement in compared]
+    for judge, group in groupby(judged, key=lambda judgement: judgement.judge):
+        # the wording of the question may have changed: of each conversation the newest judgement with a value counts
+        newest = {j.subject: j for j in sorted(group, key=lambda j: (j.value is not None, j.at))}
+        usable = [judgement for judgement in newest.values() if judgement.value is not None]
+        compared = [judgement for judgement in usable if judgement.subject in rule]
+        pairs = [(judgement.value != "0", rule[judgement.subject][0]) for judgement in compared]
+        case_keys = [rule[judgement.subject][1] for judgement in compared]
         keys, row_of = np.unique(np.array(case_keys, dtype=str), return_inverse=True)
         sums = np.zeros((len(keys), 3))
         np.add.at(sums, row_of, np.array([(*pair, True) for pair in pairs], dtype=float).reshape(-1, 3))
         by_judge, by_rule, n = sums.T
-        table = paired_counts([judge for judge, _ in pairs], [by_rule_ for _, by_rule_ in pairs])
-        excluded = {"failed": len(members) - len(usable), "unmarked": len(usable) - len(compared)}
+        table = paired_counts([found for found, _ in pairs], [by_rule_ for _, by_rule_ in pairs])
+        excluded = {"failed": len(newest) - len(usable), "unmarked": len(usable) - len(compared)}
         rows.append(
             Row(
-                {"judge": model, "prompts": prompt_hash, "n": len(compared), "cases": len(keys)},
+                {"judge": judge.name, "prompts": judge.prompt_hash, "n": len(compared), "cases": len(keys)},
                 ratio(by_judge, n),
                 *ratio_interval(by_judge, n),
                 len(keys),
@@ -206,7 +211,7 @@ def judge_against_rule(store: Store, selection: Selection | None = None) -> list
                     **dict(zip(("both", "judge_only", "rule_only", "neither"), table, strict=True)),
                     "agreement": table.agreement,
                     "kappa": table.kappa,
-                    "dropped": sum(judgement.dropped for judgement in usable),
+                    "dropped": sum(q.state == "unverified" for judgement in usable for q in judgement.quotations),
                     "failed": excluded["failed"],
                 },
                 columns=Columns("judge_share", "judge_low", "judge_high", None),

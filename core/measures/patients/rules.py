@@ -2,7 +2,7 @@
 
 A reply is a patient's message after the doctor's first; of each kind the first hit in a reply counts. The questions to
 the experts are in Johri et al. 2025, Methods. No rule decides whether a patient invents facts: a model judges this
-(``core.jobs.judging``). Each rule is a pattern on words, made to be rarely wrong rather than complete:
+(the form ``facts``). Each rule is a pattern on words, made to be rarely wrong rather than complete:
 
 - *medical_term*: a term of the lexicon (``core.text.patient_terms``) that the doctor has not said in any form before;
   its first use by the patient counts, unless it is part of a diagnosis that is given away.

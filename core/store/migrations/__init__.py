@@ -31,6 +31,8 @@ _MANY_CHOICES = "0013_many_choices"
 _FORMER_ROWS = "0029_former_rows"
 _TALLIES = "0009_tallies"
 """Adds the tallies, which must count the answers that are stored already."""
+_FORMER_ROWS = "0029_former_rows"
+"""Moves the rows of former tables."""
 
 
 def missing(connection: duckdb.DuckDBPyConnection, path: Path) -> list[str]:

@@ -1,11 +1,12 @@
-"""Lists of facts of cases; the newest of a case counts."""
+"""Facts of cases: the newest list that was saved for a case counts, otherwise what rules find in its vignette."""
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 from pydantic import TypeAdapter, ValidationError
@@ -13,10 +14,11 @@ from pydantic import TypeAdapter, ValidationError
 from core import access
 from core.case import Case
 from core.errors import AnamnesisError
+from core.store.queries.cases import CaseKey, cases_of
 from core.store.queries.scores import newest
 from core.store.tables import records
 from core.store.written import write
-from core.text.facts import AtomicFact
+from core.text.facts import AtomicFact, facts_of
 
 _FACTS: TypeAdapter[tuple[AtomicFact, ...]] = TypeAdapter(tuple[AtomicFact, ...])
 
@@ -56,11 +58,28 @@ def facts_saved(cursor: duckdb.DuckDBPyConnection, case: Case) -> FactSet | None
     return _fact_set(rows[0]) if rows else None
 
 
-def all_facts_saved(cursor: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], tuple[AtomicFact, ...]]:
-    """Return the newest lists of all cases by (case_key, content_hash)."""
-    sql = f"SELECT case_key, content_hash, facts, made_by, made_at FROM {newest('fact_sets')}"
-    sets = [_fact_set(row) for row in records(cursor.execute(sql))]
-    return {(fact_set.case_key, fact_set.content_hash): fact_set.facts for fact_set in sets}
+class FactsInUse(NamedTuple):
+    """The facts of a case, and the hash of them: of the case's content and the list that was saved for it.
+
+    The hash is that of ``core.store.queries.judged_facts.FACTS_HASH``.
+    """
+
+    facts: tuple[AtomicFact, ...]
+    hash: str
+
+
+def facts_in_use(cursor: duckdb.DuckDBPyConnection, keys: Collection[CaseKey]) -> dict[CaseKey, FactsInUse]:
+    """Return key → the facts of the stored cases with these keys."""
+    sql = f"SELECT case_key, content_hash, facts::VARCHAR FROM {newest('fact_sets')}"
+    saved = {(case_key, content): text for case_key, content, text in cursor.execute(sql).fetchall()}
+    found = {}
+    for key, case in cases_of(cursor, keys).items():
+        content = key[1] or case.content_hash
+        text = saved.get((case.case_key, content))
+        facts = facts_of(case, None if text is None else facts_from_json(text, case.case_key))
+        digest = hashlib.md5(f"{content}:{text or ''}".encode(), usedforsecurity=False).hexdigest()
+        found[key] = FactsInUse(facts, digest)
+    return found
 
 
 def _fact_set(row: dict[str, Any]) -> FactSet:

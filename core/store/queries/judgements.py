@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import duckdb
 import orjson
 
+from core.events import COUNTED, Format
 from core.judging.form import RUBRIC
 from core.judging.judgement import Judge, Judgement, Quotation
-from core.store.review_records import parse_item
+from core.store.review_records import AnnotatedItem, parse_item
 from core.store.selection import Selection, select
 from core.store.tables import records
 
@@ -28,7 +29,10 @@ class JudgedKey(NamedTuple):
 
 
 class JudgeableConversation(NamedTuple):
-    """A conversation that can be judged: it ended regularly or as its log does not say, with the doctor's words."""
+    """A conversation that can be judged: it ended regularly or as its log does not say, with the doctor's words.
+
+    With a ``format`` it is the free response of that format, and not the conversation. ``staffed``: staff answers, too.
+    """
 
     trial_id: str
     run_id: str
@@ -37,10 +41,14 @@ class JudgeableConversation(NamedTuple):
     content_hash: str
     specialty: str
     seed: int
+    staffed: bool
+    format: Format | None = None
 
     @property
     def subject(self) -> str:
-        return f"talk:{self.trial_id}"
+        if self.format is None:
+            return str(AnnotatedItem("talk", self.trial_id))
+        return str(AnnotatedItem("answer", self.trial_id, self.format))
 
 
 def judgement_row(judgement: Judgement) -> dict[str, Any]:
@@ -154,14 +162,28 @@ def judged_key(form: str, subject: str, question: str, against: str, repeat: int
 
 
 def judgeable_conversations(
-    cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None, *, trials: Sequence[str] | None = None
+    cursor: duckdb.DuckDBPyConnection,
+    selection: Selection | None = None,
+    *,
+    trials: Sequence[str] | None = None,
+    wrong: bool = False,
 ) -> list[JudgeableConversation]:
     """Return the selected conversations in a fixed shuffled order, so that the first N are a random sample.
 
-    ``trials`` overrides the selection.
+    ``trials`` overrides the selection. ``wrong``: only those after which an answer is wrong.
     """
     select(cursor, selection if trials is None else Selection(trials=trials))
-    return [JudgeableConversation(*row) for row in cursor.execute(_CONVERSATIONS).fetchall()]
+    verdicts = [verdict for verdict in COUNTED if verdict != "correct"] if wrong else None
+    rows = cursor.execute(_CONVERSATIONS, {"wrong": verdicts}).fetchall()
+    return [JudgeableConversation(*row) for row in rows]
+
+
+def judgeable_answers(
+    cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None, *, trials: Sequence[str] | None = None
+) -> list[JudgeableConversation]:
+    """Return the selected free responses in a fixed shuffled order; ``trials`` overrides the selection."""
+    select(cursor, selection if trials is None else Selection(trials=trials))
+    return [JudgeableConversation(*row) for row in cursor.execute(_ANSWERS).fetchall()]
 
 
 _JUDGEMENTS = """
@@ -182,9 +204,18 @@ _JUDGED = """
 # A finished conversation of a log that does not record its end is judged.
 JUDGEABLE = "end_reason IN ('final_diagnosis', 'no_question', 'turn_cap', 'end_tag', 'not_recorded')"
 """The condition of a conversation that can be judged."""
-_CONVERSATIONS = f"""
+_JUDGEABLE = """
     SELECT chosen.trial_id, chosen.run_id, runs.doctor, chosen.case_key, chosen.content_hash,
-        coalesce(chosen.specialty, ''), trials.seed
+        coalesce(chosen.specialty, ''), trials.seed, staffed"""
+_CONVERSATIONS = f"""{_JUDGEABLE}
     FROM chosen JOIN runs ON runs.run_id = chosen.run_id JOIN trials ON trials.trial_id = chosen.trial_id
     WHERE {JUDGEABLE} AND chosen.trial_id IN (SELECT trial_id FROM utterances WHERE role NOT IN ('patient', 'staff'))
+        AND ($wrong::VARCHAR[] IS NULL OR chosen.trial_id IN (
+            SELECT trial_id FROM verdicts
+            WHERE format IN ('multi_turn', 'multi_turn_exam') AND list_contains($wrong, verdict)))
     ORDER BY md5(chosen.trial_id), chosen.trial_id"""
+_ANSWERS = f"""{_JUDGEABLE}, answers.format
+    FROM chosen JOIN runs ON runs.run_id = chosen.run_id JOIN trials ON trials.trial_id = chosen.trial_id
+        JOIN answers ON answers.trial_id = chosen.trial_id
+    WHERE question_type = 'frq' AND answers.status = 'answered' AND answers.response <> ''
+    ORDER BY md5(chosen.trial_id || answers.format), chosen.trial_id"""

@@ -334,7 +334,9 @@ def _draw_item(state: ReviewState, item: ReviewItem, annotator: str) -> None:
         if about == "answer":
             with st.container(border=True, gap="small"):
                 st.markdown(f"**Answer given**  \n{plain((blinded.response or 'none').replace('**', ''))}")
-                if blinded.case is not None:
+                if "extracted" in state.form.shown:
+                    st.markdown(f"**Diagnosis read from it**  \n{plain(blinded.extracted or 'none')}")
+                if blinded.case is not None and "answer" in state.form.shown:
                     st.markdown(f"**Right answer**  \n{plain(blinded.case.answer)}")
         if about == "criterion":
             with st.container(border=True):

@@ -10,17 +10,20 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from core.agents.ledger_models import FactMark, FactSplitter, JudgedPatient, PatientVerdict, SplitFacts
+from core.agents.fact_splitter import FactSplitter, SplitFacts
 from core.case import Case
 from core.events import Event, Started, Utterance
 from core.figures.curves import Point, curves
 from core.figures.style import Axis
-from core.jobs.judging import FactsJudging
+from core.jobs.judge import Judging
+from core.judging.judgement import Judge
 from core.measures.failures import agreement_with_people
+from core.measures.ledger import judge_key
 from core.stats.differences import PairedCounts
 from core.store.database import Store
-from core.store.queries.fact_judgements import Judge, judged_of_trial, judges
 from core.store.queries.fact_sets import FactSet, facts_saved, save_facts
+from core.store.queries.judged_facts import FORM, FactMark, JudgedPatient, PatientVerdict, judged_patients, judges
+from core.store.selection import Selection
 from core.text.facts import AtomicFact, facts_of, with_ids
 from core.text.topics import TOPICS
 from pages.kit.cached import ask, cached_query
@@ -97,7 +100,7 @@ def draw_facts_ledger(case: Case, events: Sequence[Event], key: str) -> None:
             f"{key}_coverage",
             "Share of the facts that were told by each message",
             f"One conversation on {case_name(case.case_key)}; {len(judged.facts)} facts that a patient can tell, "
-            f"judged by {judge_words(judged)}.",
+            f"judged by {judge_words(judged.judge)}.",
         )
     _draw_facts(facts, judged, messages, key)
     draw_patient(trial_of(events), key)
@@ -151,7 +154,7 @@ def _draw_facts(
     facts: Sequence[AtomicFact], judged: JudgedPatient | None, messages: Sequence[Utterance], key: str
 ) -> None:
     """Draw the facts as a table; a chosen fact shows the messages behind its mark."""
-    verdicts = {str(verdict.fact): verdict for verdict in judged.facts} if judged else {}
+    verdicts = {verdict.fact: verdict for verdict in judged.facts} if judged else {}
     frame = facts_frame(facts, verdicts)
     inks = {_MARK[name]: ink[is_dark()] for name, ink in _INK.items()}
     chosen = f"{key}_fact"
@@ -291,19 +294,18 @@ def _save(case: Case, facts: Sequence[AtomicFact], made_by: str) -> None:
         st.rerun()
 
 
-def judge_words(judge: Judge | JudgedPatient) -> str:
-    model = judge.model if isinstance(judge, Judge) else judge.judge
-    return f"{plain(model_name(model))} (prompts {judge.prompt_hash[:_SHORT]})"
+def judge_words(judge: Judge) -> str:
+    return f"{plain(model_name(judge.name))} (prompts {judge.prompt_hash[:_SHORT]})"
 
 
 def judgements_of(trial_id: str | None) -> list[JudgedPatient]:
     """Return each judge's judgement of one trial, the most recent first; empty without a trial."""
-    return ask(judged_of_trial, trial_id) if trial_id else []
+    return ask(judged_patients, None, Selection(trials=(trial_id,))) if trial_id else []
 
 
 def ask_judge() -> Judge | None:
     """Ask whose judgements count if there are several judges; by default the most recent. ``None`` if there is none."""
-    work_by_key = {"|".join(work.judge): work for work in ask(judges) if work.judged}
+    work_by_key = {judge_key(work.judge): work for work in ask(judges) if work.judged}
     if len(work_by_key) < 2:
         return next((work.judge for work in work_by_key.values()), None)
     chosen = choose(
@@ -311,7 +313,7 @@ def ask_judge() -> Judge | None:
         list(work_by_key),
         "failures_judge",
         names=lambda key: (
-            f"{model_name(work_by_key[key].judge.model)} · {work_by_key[key].judge.prompt_hash[:_SHORT]} · "
+            f"{model_name(work_by_key[key].judge.name)} · {work_by_key[key].judge.prompt_hash[:_SHORT]} · "
             f"{work_by_key[key].judged:,} conversations"
         ),
         width=420,
@@ -347,7 +349,7 @@ def draw_patient(trial_id: str | None, key: str) -> None:
         faults = judged.of("withheld", "invented")
         dropped = f"; {judged.dropped} dropped because their quotation does not occur" if judged.dropped else ""
         nothing = "" if faults else ": nothing withheld, nothing invented"
-        st.markdown(f":gray[:material/gavel: Judged by {judge_words(judged)}{nothing}{dropped}]")
+        st.markdown(f":gray[:material/gavel: Judged by {judge_words(judged.judge)}{nothing}{dropped}]")
         for fault in faults:
             what, where = f"“{plain(fault.words)}”", f"Message {(fault.turn or 0) + 1}:"
             if fault.kind == "withheld":
@@ -366,10 +368,10 @@ def draw_patient(trial_id: str | None, key: str) -> None:
 
 
 def draw_form(key: str, **scope: Any) -> None:
-    """Draw the form that starts judging, or the progress of the job; ``scope`` are parameters of ``FactsJudging``."""
+    """Draw the form that starts judging, or the progress of the job; ``scope`` are parameters of ``Judging``."""
     draw_judging(
-        FactsJudging,
-        lambda model, address: FactsJudging(model, base_url=address, **scope),
+        Judging,
+        lambda model, address: Judging(FORM, (model,), base_url=address, **scope),
         f"{key}_facts",
-        FactsJudging("", **scope).instance,
+        Judging(FORM, **scope).instance,
     )

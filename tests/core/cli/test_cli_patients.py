@@ -1,4 +1,4 @@
-"""``job terms`` and ``report patients --part judge`` from end to end, with a fake provider."""
+"""``job judge patient_terms`` and ``report patients --part judge`` from end to end, with a fake provider."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from tests.support.fake_provider import running
 def test_conversations_are_judged_once_and_compared_with_the_rule(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stored(db)
     with running(latin) as provider:
-        arguments = ["job", "terms", "--model", "openai/fake", "--base-url", provider.base_url]
+        arguments = ["job", "judge", "patient_terms", "--by", "openai/fake", "--base-url", provider.base_url]
         assert main([*arguments, "--dry-run"]) == 0
-        assert "4 conversations to judge, 0 judged before." in capsys.readouterr().out
+        assert "4 requests to send, 0 answered before." in capsys.readouterr().out
         assert not provider.requests
         assert main([*arguments, "--run", "m1"]) == 0
         output = capsys.readouterr().out
-        assert "Judged 3 conversations by openai/fake: 1 hold a medical term." in output
-        assert "1 terms that it gave are not in the words that it named" in output
+        assert "3 questions answered by openai/fake" in output
+        assert "1 places are dropped" in output
         assert main(arguments) == 0
-        assert "3 were judged before" in capsys.readouterr().out
+        assert "3 were answered before" in capsys.readouterr().out
         assert len(provider.requests) == 4
     assert main(["report", "patients", "--part", "judge", "--format", "csv"]) == 0
     (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
@@ -42,21 +42,31 @@ def test_conversations_are_judged_once_and_compared_with_the_rule(db: Path, caps
 def test_without_conversations_or_judgements_the_report_says_what_to_do(
     db: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["job", "terms", "--model", "openai/fake", "--dry-run"]) == 1
+    assert main(["job", "judge", "patient_terms", "--by", "openai/fake", "--dry-run"]) == 1
     assert "core run --doctor" in capsys.readouterr().err
     stored(db)
     assert main(["report", "patients", "--part", "judge"]) == 1
-    assert "core job terms --model M" in capsys.readouterr().err
+    assert "core job judge patient_terms --by M" in capsys.readouterr().err
 
 
 def test_failures_are_reported_and_fail_the_command(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stored(db)
     with running(["No idea."]) as provider:
-        arguments = ["job", "terms", "--model", "openai/fake", "--base-url", provider.base_url, "--limit", "1"]
+        arguments = [
+            "job",
+            "judge",
+            "patient_terms",
+            "--by",
+            "openai/fake",
+            "--base-url",
+            provider.base_url,
+            "--limit",
+            "1",
+        ]
         assert main(arguments) == 1
     printed = capsys.readouterr()
-    assert "Judged 0 conversations" in printed.out
-    assert "1 conversations have no judgement and count nowhere" in printed.err
+    assert "0 questions answered" in printed.out
+    assert "1 requests have no readable answer and count nowhere" in printed.err
     assert "no readable answer in 3 tries" in printed.err
 
 
@@ -64,11 +74,12 @@ def test_failures_are_reported_and_fail_the_command(db: Path, capsys: pytest.Cap
 def test_judged_facts_change_the_causes(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wrong_conversations(Store(db))
     with running(strict) as provider:
-        arguments = ["job", "facts", "--model", "openai/fake", "--base-url", provider.base_url]
+        arguments = ["job", "judge", "facts", "--by", "openai/fake", "--wrong", "--base-url", provider.base_url]
         assert main([*arguments, "--dry-run"]) == 0
-        assert "2 conversations to judge, 0 judged before." in capsys.readouterr().out
-        assert main([*arguments, "--all", "--dry-run"]) == 0
-        assert "3 conversations to judge" in capsys.readouterr().out
+        assert "2 requests to send, 0 answered before." in capsys.readouterr().out
+        everything = [argument for argument in arguments if argument != "--wrong"]
+        assert main([*everything, "--dry-run"]) == 0
+        assert "3 requests to send" in capsys.readouterr().out
         assert main(["report", "failures", "--format", "json"]) == 0
         printed = capsys.readouterr()
         assert {row["cause"]: row["n"] for row in json.loads(printed.out) if row["n"]} == {"not_judged": 2}
@@ -76,13 +87,13 @@ def test_judged_facts_change_the_causes(db: Path, capsys: pytest.CaptureFixture[
         assert main(["report", "ledger"]) == 1
         printed = capsys.readouterr()
         assert "Not judged: what became of the facts of 3 conversations" in printed.err
-        assert "core job facts --all --model" in printed.err
+        assert "core job judge facts --by" in printed.err
         assert main(["report", "failures", "--part", "judges"]) == 1
-        assert "core job facts --model M" in capsys.readouterr().err
+        assert "core job judge facts --by M" in capsys.readouterr().err
         assert main(arguments) == 0
         printed = capsys.readouterr()
-        assert "Judged 2 conversations by openai/fake: 1 hold something withheld or invented." in printed.out
-        assert "1 inventions that it gave are not in the words that it named, and were dropped." in printed.out
+        assert "4 questions answered by openai/fake" in printed.out
+        assert "1 places are dropped" in printed.out
     assert main(["report", "failures", "--part", "answers", "--format", "json"]) == 0
     printed = capsys.readouterr()
     rows = {row["case"]: row for row in json.loads(printed.out)}

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 import pytest
 
-from core.agents.ledger_models import FactSplitter, SplitFacts
+from core.agents.fact_splitter import FactSplitter, SplitFacts
 from core.asking.parts import PromptPart, placed, sent_messages
 from core.debugger.question import ask_model, outcome_of
 from core.debugger.run import start_bench

@@ -19,7 +19,7 @@ from core.jobs import engine
 from core.jobs.ask_job import AskOutcome, estimate_job, run_job
 from core.jobs.engine import Options
 from core.jobs.estimate import estimate as estimate_run
-from core.jobs.judging import TermsJudging
+from core.jobs.judge import Judging
 from core.jobs.progress import Progress, Stop, status
 from core.jobs.regrade import Regrading
 from core.jobs.run import carry_out
@@ -71,7 +71,7 @@ def conversations(db: Path) -> int:
 
 
 def judged(provider: BatchProvider, own: Path, stop: Stop | None = None, **options: Any) -> AskOutcome:
-    job = TermsJudging("openai/judge", base_url=provider.base_url)
+    job = Judging("patient_terms", ("openai/judge",), base_url=provider.base_url)
     return run_job(job, Store(), batched(own), Options(**{"concurrency": 2, **options}), stop)
 
 
@@ -95,7 +95,7 @@ def test_judging_is_sent_as_one_batch_at_half_the_price(
             statuses.append(now["batch"])
         words.add(progress.in_words())
 
-    job = TermsJudging("openai/judge", base_url=provider.base_url)
+    job = Judging("patient_terms", ("openai/judge",), base_url=provider.base_url)
     size = estimate_job(job, Store(), batched(own))
     assert size.prices == "Prices: models file, halved for a batch."
     done = judged(provider, own, on_progress=look)
@@ -215,7 +215,7 @@ def test_a_model_without_a_batch_api_is_refused_before_anything_is_sent(
     provider: BatchProvider, conversations: int
 ) -> None:
     with pytest.raises(UsageError, match="openai/judge is not known to have a batch API: leave --batch out, or set"):
-        run_job(TermsJudging("openai/judge", base_url=provider.base_url), Store(), batched(), Options())
+        run_job(Judging("patient_terms", ("openai/judge",), base_url=provider.base_url), Store(), batched(), Options())
     assert provider.made == {}
     header = begun(plan(1, arms=CONVERSATION, base_url=provider.base_url))
     with pytest.raises(UsageError, match="A dialogue cannot wait for batches"):
@@ -256,7 +256,7 @@ def test_a_grader_of_two_steps_makes_two_batches_and_vignette_arms_make_one(
 def test_azure_batches_use_its_endpoint(provider: BatchProvider, conversations: int, tmp_path: Path) -> None:
     models_file = tmp_path / "azure.toml"
     models_file.write_text('[models."azure/judge"]\nprices = { input = 1000.0, output = 1000.0 }\n')
-    job = TermsJudging("azure/judge", base_url=provider.root_url)
+    job = Judging("patient_terms", ("azure/judge",), base_url=provider.root_url)
     assert run_job(job, Store(), batched(models_file), Options()).done == conversations
     (batch,) = provider.made.values()
     assert (batch.endpoint, batch.urls) == ("/chat/completions", {"/chat/completions"})

@@ -20,7 +20,7 @@ from core.frameworks.base import Arm
 from core.jobs.ask_job import run_job
 from core.jobs.completing import Completing
 from core.jobs.engine import Options
-from core.jobs.judging import FactsJudging, TermsJudging
+from core.jobs.judge import Judging
 from core.jobs.profiling import Profiling
 from core.jobs.regrade import Regrading
 from core.jobs.run import carry_out
@@ -75,10 +75,10 @@ def regrading(provider: FakeProvider) -> Go:
     return lambda budget, at_once: run_job(job, Store(), load_registry(), Options(at_once, budget))
 
 
-def judging(job_type: type[TermsJudging] | type[FactsJudging], **more: Any) -> Callable[[FakeProvider], Go]:
+def judging(form: str) -> Callable[[FakeProvider], Go]:
     def prepared(provider: FakeProvider) -> Go:
         copy_of(six_conversations, Store().path.parent)
-        job = job_type("openai/judge", base_url=provider.base_url, **more)
+        job = Judging(form, ("openai/judge",), base_url=provider.base_url)
         return lambda budget, at_once: run_job(job, Store(), load_registry(), Options(at_once, budget))
 
     return prepared
@@ -95,8 +95,8 @@ def completions(provider: FakeProvider, cases: Sequence[Case] = small_cases(6)) 
 
 
 JOBS: dict[str, Callable[[FakeProvider], Go]] = {
-    "campaign": campaign, "re-grading": regrading, "terms": judging(TermsJudging),
-    "facts": judging(FactsJudging, all_=True), "profiles": profiles, "completions": completions,
+    "campaign": campaign, "re-grading": regrading, "terms": judging("patient_terms"),
+    "facts": judging("facts"), "profiles": profiles, "completions": completions,
 }  # fmt: skip
 
 

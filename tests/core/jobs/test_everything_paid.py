@@ -16,7 +16,7 @@ from core.frameworks.casting import CastNames
 from core.jobs.ask_job import estimate_job, run_job
 from core.jobs.completing import Completing
 from core.jobs.engine import Options
-from core.jobs.judging import FactsJudging, TermsJudging
+from core.jobs.judge import Judging
 from core.jobs.profiling import Profiling
 from core.jobs.progress import Progress, ask_to_stop, status
 from core.jobs.regrade import Regrading
@@ -30,20 +30,20 @@ from tests.core.jobs.test_paid_once import TOKENS, a_campaign, every_seat
 from tests.core.jobs.workshop import begun, go, plan, registry, trial_lines
 from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider
-from tests.support.replies import Reply, facts_judged
+from tests.support.replies import NO_PLACES, Reply, facts_judged, prompt_of
 
 RESULTS = (
-    "runs", "trials", "utterances", "answers", "grades", "calls", "patient_judgements", "fact_judgements", "profiles",
-    "completions", "variants",
+    "runs", "trials", "utterances", "answers", "grades", "calls", "judgements", "profiles", "completions",
+    "variants",
 )  # fmt: skip
 
 
 def world(body: dict[str, Any]) -> str:
     """Answer every role: the seats of a campaign, judges, the profiler and the completer of vignettes."""
-    prompt = str(body["messages"][0]["content"])
+    prompt = prompt_of(body)
     match body["model"]:
         case "judge":
-            return facts_judged(prompt) if "invented" in prompt else '{"terms": []}'
+            return facts_judged(prompt) if "What became of this fact" in prompt else NO_PLACES
         case "profiler" if "Decide whether" in prompt:
             return json.dumps({"suitable": True, "reason": None, "note": "Fine."})
         case "profiler":
@@ -79,8 +79,8 @@ def test_journals_restore_every_result_and_every_token(paying: FakeProvider) -> 
     cases = tuple(header.cases)
     go(header)
     assert run_job(Regrading((header.run_id,), "openai/strict", base_url=url), Store(), models).done == 6
-    assert run_job(TermsJudging("openai/judge", base_url=url), store, models).done == 3
-    assert run_job(FactsJudging("openai/judge", all_=True, base_url=url), store, models).done == 3
+    assert run_job(Judging("patient_terms", ("openai/judge",), base_url=url), store, models).done == 3
+    assert run_job(Judging("facts", ("openai/judge",), base_url=url), store, models).done == 3
     for again in (False, True):
         job = Profiling(cases, "openai/profiler", again, base_url=url)
         assert run_job(job, store, models).done == 3
@@ -91,9 +91,8 @@ def test_journals_restore_every_result_and_every_token(paying: FakeProvider) -> 
     variant = run_again(step, step.messages, trial, base_url=url)
     fold(store)
     before = results(store)
-    assert {name: len(rows) for name, rows in before.items() if name in RESULTS[6:]} == {
-        "patient_judgements": 3,
-        "fact_judgements": 3,
+    assert len({(row[0], row[2]) for row in before["judgements"]}) == 6  # three conversations by two forms
+    assert {name: len(rows) for name, rows in before.items() if name in RESULTS[7:]} == {
         "profiles": 6,
         "completions": 3,
         "variants": 1,
@@ -117,7 +116,7 @@ def test_journals_restore_every_result_and_every_token(paying: FakeProvider) -> 
         assert [version.generated.made_by for version in versions] == ["openai/profiler"] * 2
         assert len(completions(cursor)) == 3
     requests = len(paying.requests)
-    assert estimate_job(TermsJudging("openai/judge"), store, models).todo == 0
+    assert estimate_job(Judging("patient_terms", ("openai/judge",)), store, models).todo == 0
     assert run_job(Profiling(cases, "openai/profiler", base_url=url), store, models).kept == 3
     assert len(paying.requests) == requests
     fold(store)
@@ -128,11 +127,11 @@ def test_an_interrupted_judgement_reuses_its_first_reply(paying: FakeProvider, m
     """The judge's first reply cannot be read; the program stops before the second arrives."""
     header = a_campaign(paying)
     go(header)
-    store, job = Store(), TermsJudging("openai/judge", limit=1, base_url=paying.base_url)
+    store, job = Store(), Judging("patient_terms", ("openai/judge",), limit=1, base_url=paying.base_url)
     first_replies = iter(["None that I see."])
 
     def unsure(body: dict[str, Any]) -> Reply | str:
-        return next(first_replies, None) or Reply('{"terms": []}', delay_s=60)
+        return next(first_replies, None) or Reply(NO_PLACES, delay_s=60)
 
     paying.requests.clear()
     paying.script = unsure

@@ -24,7 +24,7 @@ from core.frameworks.consultation import ConsultationSettings
 from core.frameworks.settings import FrameworkSettings
 from core.jobs.ask_job import run_job
 from core.jobs.engine import Options
-from core.jobs.judging import FactsJudging
+from core.jobs.judge import Judging
 from core.jobs.regrade import Regrading
 from core.jobs.run import carry_out
 from core.models.failures import RetryPolicy
@@ -37,7 +37,7 @@ from tests.core.jobs.test_automedic_campaign import PROFILE
 from tests.core.jobs.workshop import FREE, begun, plan, six_conversations, small_cases, trial_lines
 from tests.support.campaigns import beside_rules
 from tests.support.hostile_server import BEHAVIOURS, Behaviour, HostileServer, serving
-from tests.support.replies import facts_judged
+from tests.support.replies import facts_judged, prompt_of
 from tests.support.stores import copy_of
 
 PAGE = Path(__file__).parents[3] / "benchmarks" / "README.md"
@@ -60,7 +60,7 @@ ELSEWHERE = ("an empty reply", "400 with the key in base64", "usage is huge")
 def right_reply(body: dict[str, Any]) -> str:
     prompt = str(body["messages"][-1]["content"])
     if body["model"] == "judge":
-        return facts_judged(prompt)
+        return facts_judged(prompt_of(body))
     if body["model"] == "grader":
         return "Gout" if "doctor wrote" in prompt else "Yes"
     spoken = sum(message["role"] == "assistant" for message in body["messages"])
@@ -264,7 +264,7 @@ def test_a_hostile_judge_of_facts(
     copy_of(six_conversations, store.path.parent)
     server.behaviour, does = name, BEHAVIOURS[name]
     begun_at = time.monotonic()
-    job = FactsJudging("openai/judge", all_=True, limit=1, base_url=server.base_url)
+    job = Judging("facts", ("openai/judge",), limit=1, base_url=server.base_url)
     models = registry(tmp_path, slow=does.slow)
     if does.ends:
         with pytest.raises(AnamnesisError, match="did not accept the key"):

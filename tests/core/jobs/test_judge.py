@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from core.asking.scene import Turn
+from core.datasets.select import cases_of
 from core.jobs.ask_job import AskOutcome, run_job
 from core.jobs.engine import Options
 from core.jobs.judge import Judging
@@ -21,8 +22,10 @@ from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.judgements import judgements
+from core.store.review_records import parse_item
 from tests.core.measures.experts.reviews import store_conversations
 from tests.support.fake_provider import FakeProvider, running
+from tests.support.replies import prompt_of
 
 FORM = """
 title: Manners
@@ -188,3 +191,35 @@ def test_no_text_begins_a_message_and_what_differs_comes_last() -> None:
     assert apart[0].index("No fever at all.") < common  # the conversation is in the cache for the second question
     assert together.index("Is it cold?") < together.index("No fever at all.")
     assert together.count("</quoted>") == 2  # in the instructions and at the end
+
+
+def test_free_responses_are_judged_with_the_diagnosis_that_was_extracted(store: Store, provider: FakeProvider) -> None:
+    provider.script = lambda body: json.dumps({"q1": entry("no")})
+    with store.write() as connection:
+        connection.execute("UPDATE grades SET extracted = 'Scabies'")
+    job = Judging("extracted_diagnoses", ("openai/judge",), limit=2, base_url=provider.base_url)
+    outcome = run_job(job, store, load_registry(), Options(1))
+    assert (outcome.done, outcome.failed) == (2, 0)
+    with store.read() as cursor:
+        answers = judgements(cursor, ["extracted_diagnoses"])
+    assert {parse_item(answer.subject).kind for answer in answers} == {"answer"}
+    for request in provider.requests:
+        sent = str(request.body["messages"])
+        assert "Scabies" in sent
+        assert "Eczema" in sent  # the response
+        assert "What brings you in" not in sent
+    assert run_job(job, store, load_registry(), Options(1)).kept == 2
+
+
+def test_terms_of_a_vignette_are_quoted_from_it(store: Store, provider: FakeProvider) -> None:
+    case = cases_of("library")[0]
+    words = " ".join(case.vignette.split()[:3])
+    provider.script = lambda body: json.dumps({"q1": {"quotations": [{"words": words}, {"words": "no such words"}]}})
+    data = case.case_key.replace("/", ":", 1)
+    job = Judging("vignette_terms", ("openai/judge",), data=data, base_url=provider.base_url)
+    assert run_job(job, store, load_registry(), Options(1)).done == 1
+    with store.read() as cursor:
+        (answer,) = judgements(cursor, ["vignette_terms"])
+    assert (answer.subject, answer.value) == (f"case:{case.case_key}", "1")
+    assert [quoted.state for quoted in answer.quotations] == ["verified", "unverified"]
+    assert " ".join(case.vignette.split()[:8]) in prompt_of(provider.requests[0].body)

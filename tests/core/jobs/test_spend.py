@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from core.jobs.ask_job import run_job
-from core.jobs.judging import FactsJudging, TermsJudging
+from core.jobs.judge import Judging
 from core.jobs.regrade import Regrading
 from core.journal import journal_path
 from core.store.database import Store
@@ -67,18 +67,13 @@ def test_judgements_and_a_regrading_are_counted_once(paying: FakeProvider, db: P
     played = len(paying.requests)
     run_job(Regrading((header.run_id,), "openai/strict", base_url=url), Store(), models)
     regraded = len(paying.requests) - played
-    for job in (TermsJudging("openai/judge", base_url=url), FactsJudging("openai/judge", all_=True, base_url=url)):
-        assert run_job(job, Store(), models).done == 3
+    for form in ("patient_terms", "facts"):
+        assert run_job(Judging(form, ("openai/judge",), base_url=url), Store(), models).done == 3
     for _ in range(2):
         fold(Store())
         with Store().read() as cursor:
             rows = spending(cursor)
-            ids = [
-                call_id
-                for table in ("patient_judgements", "fact_judgements")
-                for (call_ids,) in cursor.execute(f"SELECT calls FROM {table}").fetchall()
-                for call_id in orjson.loads(call_ids)
-            ]
+            ids = [call_id for (call_id,) in cursor.execute("SELECT DISTINCT unnest(calls) FROM judgements").fetchall()]
             sql = "SELECT count(*), any_value(model) FROM calls WHERE list_contains(?, call_id)"
             assert cursor.execute(sql, [ids]).fetchall() == [(6, "openai/judge")]
         by = {(row["run_id"][:7], row["model"]): (row["calls"], row["failed"]) for row in rows}

@@ -6,17 +6,19 @@ from typing import Any
 
 import pytest
 
-from core.agents.ledger_models import JudgedPatient, PatientVerdict
 from core.case import Case
 from core.events import Probed
+from core.judging.judgement import Judge
 from core.measures.attribution import AnswerEvidence, OnVignette, attribute
 from core.measures.belief import trajectory
 from core.store.queries.answers import WrongAnswer
+from core.store.queries.judged_facts import JudgedPatient, PatientVerdict
 from tests.core.store.builders import a_case
 
 CASE = a_case(vignette="A boy has an itchy rash.")
 LEAKY = a_case(vignette="A boy has eczema.")
 ODD = a_case(vignette="A boy has an itchy rash.", choices=("Gout", "Psoriasis"))
+BY = Judge("openai/j", "model", "abc", 0)
 INVENTED = PatientVerdict("invented", 5, "my knee hurts")
 WITHHELD = PatientVerdict("withheld", 3, "Any fever?", "fever", "fever", "associated symptoms")
 LAST = 8
@@ -26,7 +28,7 @@ def judged(*verdicts: PatientVerdict, never: int = 3, answered: int = 5) -> Judg
     """Return a judgement with ``never`` facts that were never asked for and ``answered`` facts that were told."""
     marks = [PatientVerdict("never_asked", None, "", f"n{n}", "a fact", "onset") for n in range(never)]
     marks += [PatientVerdict("asked", 1, "words", f"a{n}", "a fact", "onset") for n in range(answered)]
-    return JudgedPatient("openai/j", "abc", (*marks, *verdicts))
+    return JudgedPatient("run/1", BY, (*marks, *verdicts))
 
 
 MISSING = judged()
@@ -157,7 +159,7 @@ def test_the_patient_has_no_part_in_the_answer_to_the_vignette() -> None:
     assert not attribute(AnswerEvidence(answer, CASE, judged(INVENTED))).judged
 
 
-OF_VERSION_0_5 = JudgedPatient("openai/j", "old")
+OF_VERSION_0_5 = JudgedPatient("run/1", BY)
 """A judgement of version 0.5, which marks withheld and invented facts only; this one has none."""
 
 
@@ -176,7 +178,7 @@ def test_a_doctor_that_fails_with_all_facts_needs_no_judge(patient: JudgedPatien
 
 def test_a_fault_judged_by_version_0_5_is_still_the_patients() -> None:
     withheld = PatientVerdict("withheld", 3, "Any fever?", "fever", "fever")
-    assert cause(wrong(), JudgedPatient("openai/j", "old", (withheld,))) == ("patient", 3)
+    assert cause(wrong(), JudgedPatient("run/1", BY, (withheld,))) == ("patient", 3)
 
 
 @pytest.mark.parametrize(

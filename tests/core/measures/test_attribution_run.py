@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from core.agents.ledger_models import PatientVerdict
 from core.events import Utterance
-from core.journal import RowLine
 from core.measures import extracts
 from core.measures.attribution import CAUSES, Attribution, Cause
 from core.measures.failures import Causes, WrongAnswers, attribution_table, cause_shares, patient_effects
@@ -19,8 +18,8 @@ from core.measures.registry import measures
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.answers import CaseScore, WrongAnswer
-from core.store.queries.fact_judgements import Judge, conversations_to_judge, fact_judgement_row
 from core.store.queries.fact_sets import save_facts
+from core.store.queries.judged_facts import PatientVerdict
 from core.store.selection import Selection
 from core.text.facts import AtomicFact
 from tests.core.measures.test_attribution import wrong
@@ -34,9 +33,9 @@ from tests.core.store.builders import (
     answered,
     graded,
     invalid,
-    keep_lines,
     write_journal,
 )
+from tests.support.judged_facts import judge_facts, judge_of_facts
 from tests.support.stores import copy_of
 
 
@@ -99,22 +98,14 @@ def test_without_a_judge_only_some_answers_get_a_cause(filled: Store) -> None:
     }
 
 
-JUDGE = Judge("openai/j", "p1")
+JUDGE = judge_of_facts("openai/j", "p1")
 FACT = ("lump", "nodule on the neck", "associated symptoms")
 LUMP = PatientVerdict("withheld", 3, "Do you have a lump on your neck?", *FACT)
 TOLD = PatientVerdict("asked", 3, "a lump on my neck", *FACT)
 NEVER = PatientVerdict("never_asked", None, "", *FACT)
 
 
-def judge(
-    store: Store, trial: str, *verdicts: PatientVerdict, by: Judge = JUDGE, at: float = 1.0, failure: str = ""
-) -> None:
-    """Store a judgement of a conversation against its current facts."""
-    with store.read() as cursor:
-        (conversation,) = conversations_to_judge(cursor, by, trials=[trial])
-    columns = {"trial_id": trial, "dropped": 0, "failure": failure, "calls": "[]", "tokens": 1, "cost_usd": None}
-    row = fact_judgement_row(by, conversation.facts_hash, None if failure else verdicts, {**columns, "judged_at": at})
-    keep_lines(store, "judging", [RowLine(table="fact_judgements", row=row)])
+judge = partial(judge_facts, by=JUDGE)
 
 
 def causes_of(store: Store, **options: Any) -> dict[str, tuple[str, int | None]]:
@@ -135,7 +126,7 @@ def test_a_judgement_decides_the_cause(filled: Store) -> None:
 
 
 def test_judges_are_never_mixed_and_the_last_judge_counts(filled: Store) -> None:
-    other = Judge("openai/j", "p2")
+    other = judge_of_facts("openai/j", "p2")
     judge(filled, "run/1", LUMP)
     judge(filled, "run/2", by=other, at=2.0)
     assert causes_of(filled)["ours/1"] == ("not_judged", 4), "the newer judge has not judged it"

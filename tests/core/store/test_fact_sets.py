@@ -8,7 +8,7 @@ import pytest
 
 from core.errors import AnamnesisError
 from core.store.database import Store
-from core.store.queries.fact_sets import all_facts_saved, facts_saved, save_facts
+from core.store.queries.fact_sets import facts_saved, save_facts
 from core.text.facts import AtomicFact
 from tests.core.store.builders import a_case
 
@@ -45,17 +45,15 @@ def test_facts_of_another_case_or_an_older_content_do_not_count(store: Store) ->
         assert facts_saved(cursor, a_case(1, vignette="Another text.")) is None
 
 
-def test_all_lists_come_by_case_and_content(store: Store) -> None:
+def test_the_newest_list_of_each_case_counts(store: Store) -> None:
     with store.write() as connection:
         save_facts(connection, a_case(1), [fact("a")], "Ada")
         save_facts(connection, a_case(1), [fact("b")], "Ada")
         save_facts(connection, a_case(2), [], "Ada")
 
     with store.read() as cursor:
-        facts_by_case = all_facts_saved(cursor)
-
-    keys = [(case.case_key, case.content_hash) for case in (a_case(1), a_case(2))]
-    assert facts_by_case == {keys[0]: (fact("b"),), keys[1]: ()}
+        saved = [facts_saved(cursor, a_case(number)) for number in (1, 2)]
+    assert [fact_set and fact_set.facts for fact_set in saved] == [(fact("b"),), ()]
 
 
 def test_two_facts_with_one_id_are_refused(store: Store) -> None:

@@ -380,7 +380,7 @@ def _impossible_lines() -> dict[str, list[dict[str, Any]]]:
         "cases of a data set": [{**header, "data_set_cases": 2**64 - 1}, trial],
         "age": [{**header, "cases": [{**case, "age": 1e100}]}, trial],
         "text that is no text": [header, {**trial, "run_id": 5}],
-        "tokens of a judge": judged(tokens=2**40),
+        "words of a judge": judged(terms='[{"turn": 1}]'),
         "moment of a judge": judged(judged_at=1e200),
         "column that is not there": [{"type": "row", "table": "patient_judgements", "row": {"trial_id": "run/1/0"}}],
         "column of another type": judged(dropped="many"),

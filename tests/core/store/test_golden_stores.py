@@ -46,16 +46,18 @@ LINES: Mapping[str, Mapping[str, int]] = {
 TABLES_OF_PEOPLE = {"plan": "plans"}
 """Kind of rows by people → its table, for the kinds that this version may lack."""
 
-OF_BOTH = {"completions": 2, "fact_judgements": 6, "forks": 1, "patient_judgements": 6, "prefix_answers": 42}
+OF_BOTH = {"completions": 2, "forks": 1, "prefix_answers": 42}
 JOURNALED: Mapping[str, Mapping[str, int]] = {
     "version_0_5_0": {
         **OF_BOTH,
         **{"runs": 6, "trials": 25, "answers": 80, "grades": 153, "calls": 57, "utterances": 367, "probes": 425},
-        **{"ratings": 6, "profiles": 3, "history_items": 1, "run_labels": 2, "variants": 1},
+        # of six conversations the terms and the inventions
+        **{"ratings": 6, "profiles": 3, "history_items": 1, "run_labels": 2, "variants": 1, "judgements": 12},
     },
     "version_0_5_1": {
         **OF_BOTH,
         **{"runs": 8, "trials": 28, "answers": 96, "grades": 198, "calls": 236, "utterances": 418, "probes": 505},
+        "judgements": 108,  # of six conversations the terms, the inventions, and 96 facts
         **{"ratings": 8, "misuses": 8, "profiles": 4, "history_items": 3, "run_labels": 2, "variants": 1},
         **{"rubric_judgements": 46, "urgency_answers": 4, "judgements": 66, "replicates": 32, "continuations": 16},
         # of the 112 annotations and five reviews, six and one are withdrawn

@@ -7,10 +7,12 @@ import pytest
 from core.events import Failed
 from core.frameworks.consultation.measures.history_taking import HISTORY
 from core.frameworks.consultation.measures.summary import read_doctors
+from core.jobs.judge import Judging
+from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.answers import wrong_answers
-from core.store.queries.fact_judgements import Judge, conversations_to_judge, judged_sums
+from core.store.queries.judged_facts import judged_sums
 from core.store.queries.probes import probed_conversations
 from core.store.queries.scores import unmeasured
 from core.store.queries.trials import conversation_ids, conversations
@@ -20,7 +22,6 @@ from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_head
 from tests.support.tagged import MISUSED, RUN, STAFF_SAYS, UNTAGGED, store_tagged
 
 OF_AUTOMEDIC = Selection(runs=[RUN])
-JUDGE = Judge("openai/j", "p1")
 
 
 @pytest.fixture
@@ -72,13 +73,11 @@ def test_history_taking_leaves_them_out(three_conversations: Store) -> None:
 
 def test_facts_causes_and_belief_leave_them_out_even_if_their_run_is_selected(three_conversations: Store) -> None:
     with three_conversations.read() as cursor:
-        assert conversations_to_judge(cursor, JUDGE, OF_AUTOMEDIC, which="all") == []
         assert judged_sums(cursor, None, OF_AUTOMEDIC).empty
         assert wrong_answers(cursor, OF_AUTOMEDIC, "mcq_strict") == []
         assert probed_conversations(cursor, OF_AUTOMEDIC) == []
-        assert [conversation.trial_id for conversation in conversations_to_judge(cursor, JUDGE, which="all")] == [
-            "run/1/0"
-        ]
+    job = Judging("facts", ("openai/j",))
+    assert [item.subject for item in job.plan(three_conversations, load_registry()).todo] == ["talk:run/1/0"]
 
 
 def test_a_rating_that_failed_is_no_failure_of_the_trial(store: Store) -> None:

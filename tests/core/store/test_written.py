@@ -32,8 +32,9 @@ from core.reviews.state import state_of, states
 from core.store import migrations, written
 from core.store.database import Store
 from core.store.fold import fold
+from core.store.former_rows import FORMER_ROWS
 from core.store.queries.answers import case_scores
-from core.store.queries.fact_sets import all_facts_saved, facts_saved, save_facts
+from core.store.queries.fact_sets import facts_saved, save_facts
 from core.store.queries.history_items import save_items_of_facts, stored_items
 from core.store.queries.profiles import add_profiles, delete_profiles, newest_profiles, profile_row, profile_versions
 from core.store.queries.reviews import add_review
@@ -189,7 +190,7 @@ def shown(store: Store) -> dict[str, Any]:
             if state.review.plan.kind == "answers":
                 result[f"{name}, corrected"] = repr(corrected_of_review(store, state, ["openai/g"]))
     with store.read() as cursor:
-        result["facts"] = (facts_saved(cursor, CASE), all_facts_saved(cursor))
+        result["facts"] = facts_saved(cursor, CASE)
         result["profiles"] = (profile_versions(cursor, CASE), newest_profiles(cursor))
         result["names"] = labels(cursor)
         result["scores"] = sorted(map(repr, case_scores(cursor, mcq_rule="mcq_strict")))
@@ -468,7 +469,7 @@ def as_0_4_left_it(store: Store) -> None:
         connection.execute(f"ATTACH '{store.path}' AS new (READ_ONLY)")
         tables = connection.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = 'old'").fetchall()
         for (table,) in tables:
-            if table not in ("migrations", "meta"):
+            if table not in ("migrations", "meta", *FORMER_ROWS):
                 columns = connection.execute(
                     "SELECT column_name FROM duckdb_columns() WHERE database_name = 'old' AND table_name = ?", [table]
                 ).fetchall()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from core.journal import DoneLine, RowLine
@@ -12,7 +14,6 @@ from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.annotations import Annotation, add_annotations
-from core.store.queries.patient_judgements import JudgedTerm, patient_judgement_row
 from core.store.review_records import Review
 from tests.core.measures.experts.reviews import FIVE, MODELS, a_review, answer_all
 from tests.core.store.builders import write_journal
@@ -35,13 +36,10 @@ def judge_terms(store: Store) -> None:
     lines = []
     for model in range(2):
         for case in range(6):
-            terms = (JudgedTerm(1, "itch", 2, 6),) if model == 0 and case < 4 else ()
-            outcome = {
-                "trial_id": f"t{model}{case}", "dropped": 0, "failure": "", "calls": "[]", "tokens": 1, "cost_usd": 0.0,
-                "judged_at": 5.0,
-            }  # fmt: skip
-            row = patient_judgement_row("openai/judge", "abc", terms, outcome)
-            lines.append(RowLine(table="patient_judgements", row=row))
+            terms = json.dumps([{"turn": 1, "words": "itch", "start": 2, "end": 6}] if model == 0 and case < 4 else [])
+            outcome = {"dropped": 0, "failure": "", "calls": "[]", "judged_at": 5.0, "terms": terms}
+            row = {"trial_id": f"t{model}{case}", "model": "openai/judge", "prompt_hash": "abc", **outcome}
+            lines.append(RowLine(table="patient_judgements", row=row))  # as version 0.5 wrote it
     write_journal(store.journals, "terms", *lines, DoneLine(run_id="terms", unit="all"))
     fold(store)
 

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from core.agents.ledger_models import PatientVerdict
 from core.case import Fact, Profile
 from core.errors import AnamnesisError, UsageError
-from core.journal import RowLine
 from core.measures.base import MetricRequest
 from core.measures.ledger import fault_rows, read_conversations, read_topics, report
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.fact_judgements import Judge, conversations_to_judge, fact_judgement_row
 from core.store.queries.fact_sets import save_facts
+from core.store.queries.judged_facts import PatientVerdict
 from core.store.selection import Selection
 from core.text.facts import facts_of
-from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, keep_lines, write_journal
+from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
+from tests.support.judged_facts import judge_facts, judge_of_facts
 from tests.support.stores import copy_of
 
 COUGH = Profile(
@@ -33,7 +33,7 @@ CASES = [
     for n in (1, 2)
 ]
 MESSAGES = ("What brings you in?", "I have a cough.", "Do you smoke?", "No, doctor.", "**Final Diagnosis:** Flu")
-JUDGE = Judge("openai/j", "p1")
+JUDGE = judge_of_facts("openai/j", "p1")
 
 
 def fill(store: Store) -> None:
@@ -72,12 +72,7 @@ def mark(kind: str, number: int) -> PatientVerdict:
 INVENTED = PatientVerdict("invented", 3, "No, doctor")
 
 
-def judge(store: Store, trial: str, *verdicts: PatientVerdict) -> None:
-    with store.read() as cursor:
-        (conversation,) = conversations_to_judge(cursor, JUDGE, trials=[trial])
-    paid = {"trial_id": trial, "dropped": 0, "failure": "", "calls": "[]", "tokens": 1, "cost_usd": None}
-    row = fact_judgement_row(JUDGE, conversation.facts_hash, verdicts, {**paid, "judged_at": 1.0})
-    keep_lines(store, "judging", [RowLine(table="fact_judgements", row=row)])
+judge = partial(judge_facts, by=JUDGE)
 
 
 def judge_some(store: Store) -> None:
@@ -120,12 +115,12 @@ def test_a_note_names_the_judge_and_what_is_left_out(filled: Store, part: str) -
     assert list(report.rows(request, part=part))
     (note,) = request.notes
     assert "Judged by openai/j (prompts p1), conversations: m1 2, m2 1" in note.text
-    assert "left out: 1 that broke off and 1 not judged (`python -m core job facts --all --model" in note.text
+    assert "left out: 1 that broke off and 1 not judged (`python -m core job judge facts --by" in note.text
 
 
 @pytest.mark.parametrize("part", ["topics", "faults"])
 def test_without_a_judge_the_error_names_the_number_and_the_command(filled: Store, part: str) -> None:
-    with pytest.raises(AnamnesisError, match=r"Not judged: .* 4 conversations\. .*core job facts --all --model"):
+    with pytest.raises(AnamnesisError, match=r"Not judged: .* 4 conversations\. .*core job judge facts --by"):
         list(report.rows(MetricRequest(filled), part=part))
     with pytest.raises(UsageError, match="these models have: no model"):
         list(report.rows(MetricRequest(filled), part=part, judge="openai/j"))

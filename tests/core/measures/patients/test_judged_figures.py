@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +13,28 @@ from core.measures.missing import measure_missing
 from core.measures.patients.rates import judge_against_rule
 from core.measures.patients.rules import PATIENT_MARKS
 from core.store.database import Store
-from core.store.queries.patient_judgements import JudgedTerm, patient_judgement_row
+from core.store.former_rows import patient_judgements
 from core.store.selection import Selection
 from tests.core.measures.patients.patient_conversations import stored
 from tests.core.store.builders import keep_lines
 from tests.support.intervals import beta_bounds
 from tests.support.stores import copy_of
 
-TERM = JudgedTerm(5, "papules", 13, 20)
-JUDGED = {"m1/1/0": (TERM,), "m1/1/1": (), "m1/2/0": (), "m2/1/0": (TERM,)}
+TERM = {"turn": 5, "words": "papules", "start": 13, "end": 20}
+JUDGED: dict[str, tuple[dict[str, Any], ...]] = {"m1/1/0": (TERM,), "m1/1/1": (), "m1/2/0": (), "m2/1/0": (TERM,)}
 """Trial → terms by the judge. The rule finds terms in the first only."""
 
 
-def judgement(trial: str, terms: tuple[JudgedTerm, ...] | None, dropped: int = 0) -> dict[str, Any]:
-    columns = {"dropped": dropped, "failure": "" if terms is not None else "late", "calls": "[]", "tokens": 1}
-    return patient_judgement_row("m", "p", terms, {"trial_id": trial, **columns, "cost_usd": None, "judged_at": 1.0})
+def judgement(trial: str, terms: tuple[dict[str, Any], ...] | None, dropped: int = 0) -> dict[str, Any]:
+    """Return the row that version 0.5 stored."""
+    encoded = None if terms is None else json.dumps(terms)
+    columns = {"dropped": dropped, "failure": "" if terms is not None else "late", "calls": "[]", "judged_at": 1.0}
+    return {"trial_id": trial, "model": "m", "prompt_hash": "p", "terms": encoded, **columns}
 
 
 def add_judgements(store: Store, rows: list[dict[str, Any]]) -> None:
-    keep_lines(store, "judging", [RowLine(table="patient_judgements", row=row) for row in rows])
+    lines = [RowLine(table="judgements", row=new) for row in rows for new in patient_judgements(row)]
+    keep_lines(store, "judging", lines)
 
 
 def fill(store: Store) -> None:
@@ -68,7 +72,7 @@ def test_one_conversation_a_case_has_the_interval_of_a_share_of_cases(store: Sto
 def test_failures_and_unmarked_conversations_count_nowhere(store: Store) -> None:
     measure_missing(store, PATIENT_MARKS, Selection(trials=["m1/1/0", "m1/2/0", "m2/1/0"]), processes=0)
     with store.write() as connection:
-        connection.execute("DELETE FROM patient_judgements WHERE trial_id = 'm2/1/0'")
+        connection.execute("DELETE FROM judgements WHERE trial_id = 'm2/1/0'")
     add_judgements(store, [judgement("m2/1/0", None)])
     (row,) = judge_against_rule(store)
     assert (row["n"], row.excluded) == (2, {"failed": 1, "unmarked": 1})

@@ -10,33 +10,32 @@ from typing import Any
 
 import pytest
 
+from core.asking.scene import Turn
 from core.errors import AnamnesisError, UsageError
 from core.jobs.ask_job import AskOutcome, estimate_job, run_job
 from core.jobs.engine import Options
-from core.jobs.judges import terms_pack
-from core.jobs.judging import TermsJudging
+from core.jobs.judge import Judging
 from core.jobs.progress import Progress, Stop
+from core.judging.form import form_named
+from core.judging.request import Material, answers_in, judging_pack
 from core.models.failures import RetryPolicy
 from core.models.registry import Registry, load_registry
 from core.models.settings import default_paths
 from core.store.database import Store
-from core.store.queries.patient_judgements import JudgedTerm, PatientJudgement, current_judgements
-from core.store.selection import Selection
+from core.store.queries.judgements import judgements
 from tests.core.measures.patients.patient_conversations import stored
 from tests.support.fake_provider import running
-from tests.support.replies import Reply, Script, failing
+from tests.support.replies import NO_PLACES, Reply, Script, failing, prompt_of
 from tests.support.stores import copy_of
 
-NONE = '{"terms": []}'
-PAPULES = JudgedTerm(5, "papules", 13, 20)
+PAPULES = ((5, "papules"),)
 
 
 def latin(body: dict[str, Any]) -> str:
     """Answer as a judge that names one term of the reply, and one that is not in it."""
-    prompt = str(body["messages"][0]["content"])
-    match = re.search(r"^\[(\d+)\] Patient: .*papules", prompt, re.MULTILINE)
-    terms = [{"turn": int(match[1]), "words": words} for words in ("papules", "urticaria")] if match else []
-    return f"Here it is:\n```json\n{json.dumps({'terms': terms})}\n```"
+    match = re.search(r"^\[(\d+)\] Patient: .*papules", prompt_of(body), re.MULTILINE)
+    places = [{"message": int(match[1]), "words": words} for words in ("papules", "urticaria")] if match else []
+    return f"Here it is:\n```json\n{json.dumps({'q1': {'quotations': places}})}\n```"
 
 
 def registry(prices: Path | None = None) -> Registry:
@@ -47,14 +46,26 @@ def judged(
     store: Store, script: Script, *, limit: int | None = None, stop: Stop | None = None, **options: Any
 ) -> tuple[AskOutcome, list[dict[str, Any]]]:
     with running(script) as provider:
-        job = TermsJudging("openai/fake", limit=limit, base_url=provider.base_url)
+        job = Judging("patient_terms", ("openai/fake",), limit=limit, base_url=provider.base_url)
         outcome = run_job(job, store, registry(), Options(**{"concurrency": 1, **options}), stop)
         return outcome, provider.bodies
 
 
-def stored_judgements(store: Store) -> dict[str, PatientJudgement]:
+Found = tuple[tuple[tuple[int, str], ...] | None, str]
+"""The terms with their messages, ``None`` if the judging failed; and the failure."""
+
+
+def stored_judgements(store: Store) -> dict[str, Found]:
     with store.read() as cursor:
-        return {judgement.trial_id: judgement for judgement in current_judgements(cursor, Selection())}
+        return {
+            judgement.subject.removeprefix("talk:"): (
+                None
+                if judgement.value is None
+                else tuple((q.message, q.words) for q in judgement.quotations if q.state != "unverified"),
+                judgement.failure,
+            )
+            for judgement in judgements(cursor, ["patient_terms"])
+        }
 
 
 def fill(store: Store) -> None:
@@ -68,18 +79,12 @@ def store(tmp_path: Path) -> Store:
 
 def test_terms_are_stored_invented_words_dropped_and_a_second_job_sends_nothing(store: Store) -> None:
     outcome, bodies = judged(store, latin, concurrency=8)
-    assert (outcome.done, outcome.counts["found"], outcome.counts["dropped"], outcome.failed, outcome.stopped) == (
-        4,
-        1,
-        1,
-        0,
-        None,
-    )
+    assert (outcome.done, outcome.counts["dropped"], outcome.failed, outcome.stopped) == (4, 1, 0, None)
     assert (outcome.calls, outcome.tokens) == (4, 4 * (11 + 7))
     assert {body["temperature"] for body in bodies} == {0}
-    judgements = stored_judgements(store)
-    assert judgements.pop("m1/1/0").terms == (PAPULES,)
-    assert [judgement.terms for judgement in judgements.values()] == [(), (), ()]
+    found = stored_judgements(store)
+    assert found.pop("m1/1/0") == (PAPULES, "")
+    assert [terms for terms, _ in found.values()] == [(), (), ()]
     repeated, bodies = judged(store, latin)
     assert (repeated.done, repeated.kept, bodies) == (0, 4, [])
 
@@ -87,43 +92,40 @@ def test_terms_are_stored_invented_words_dropped_and_a_second_job_sends_nothing(
 def test_the_calls_are_stored_with_request_and_response(store: Store) -> None:
     judged(store, latin)
     with store.read() as cursor:
-        rows = cursor.execute("SELECT trial_id, calls, tokens FROM patient_judgements").fetchall()
-        (call_id,) = next(json.loads(calls) for trial_id, calls, _ in rows if trial_id == "m1/1/0")
+        rows = cursor.execute("SELECT trial_id, calls FROM judgements").fetchall()
+        (call_id,) = dict(rows)["m1/1/0"]
         ((request, response),) = cursor.execute(
             "SELECT request, response FROM calls WHERE call_id = ?", [call_id]
         ).fetchall()
-    assert "[5] Patient: I have a few papules" in json.loads(request)["messages"][0]["content"]
+    assert "[5] Patient: I have a few papules" in prompt_of(json.loads(request))
     assert "urticaria" in response
-    assert {tokens for *_, tokens in rows} == {18}
 
 
 def test_an_unreadable_answer_is_requested_again_with_the_reason(store: Store) -> None:
-    outcome, bodies = judged(store, ["I see none.", '{"terms": "none"}', NONE], limit=1)
+    outcome, bodies = judged(store, ["I see none.", '{"q1": {"quotations": "none"}}', NO_PLACES], limit=1)
     assert (outcome.done, outcome.failed, outcome.calls, outcome.tokens) == (1, 0, 3, 54)
     first, second, third = ([message["content"] for message in body["messages"]] for body in bodies)
-    assert second[:2] == [*first, "I see none."]
-    assert "no JSON object" in second[2]
-    assert third[:4] == [*second, '{"terms": "none"}']
-    assert "terms" in third[4]
+    assert second[:-1] == [*first, "I see none."]
+    assert "no JSON object" in second[-1]
+    assert third[:-1] == [*second, '{"q1": {"quotations": "none"}}']
+    assert "quotations" in third[-1]
 
 
 def test_an_answer_that_stays_unreadable_is_a_failure_and_is_judged_again(store: Store) -> None:
     outcome, bodies = judged(store, ["None."], limit=1)
-    assert (outcome.done, outcome.counts["found"], outcome.failed, len(bodies)) == (0, 0, 1, 3)
+    assert (outcome.done, outcome.failed, len(bodies)) == (0, 1, 3)
     assert "no readable answer in 3 tries" in outcome.failure
-    (judgement,) = stored_judgements(store).values()
-    assert judgement.terms is None
-    assert judgement.failure == outcome.failure
+    assert list(stored_judgements(store).values()) == [(None, outcome.failure)]
     assert judged(store, latin, limit=1)[0].done == 1
-    (judgement,) = stored_judgements(store).values()
-    assert (judgement.terms is not None, judgement.failure) == (True, "")
+    ((terms, failure),) = stored_judgements(store).values()
+    assert (terms is not None, failure) == (True, "")
 
 
 def test_a_providers_failure_is_no_judgement(store: Store) -> None:
-    outcome, _ = judged(store, [failing(500), Reply(NONE)])
+    outcome, _ = judged(store, [failing(500), Reply(NO_PLACES)])
     assert (outcome.done, outcome.failed) == (3, 1)
     assert outcome.failure.startswith("server: ")
-    assert [judgement.terms for judgement in stored_judgements(store).values()].count(None) == 1
+    assert [terms for terms, _ in stored_judgements(store).values()].count(None) == 1
     assert judged(store, latin)[0].done == 1
 
 
@@ -131,10 +133,10 @@ def test_a_later_failure_does_not_replace_a_judgement(store: Store) -> None:
     judged(store, latin)
     with store.write() as connection:
         connection.execute(
-            "INSERT INTO patient_judgements SELECT * REPLACE (NULL AS terms, 'late' AS failure, judged_at + 1 AS "
-            "judged_at) FROM patient_judgements"
+            "INSERT INTO judgements SELECT * REPLACE (NULL AS value, 'late' AS failure, judged_at + 1 AS judged_at) "
+            "FROM judgements"
         )
-    assert {judgement.failure for judgement in stored_judgements(store).values()} == {""}
+    assert {failure for _, failure in stored_judgements(store).values()} == {""}
 
 
 @pytest.mark.slow
@@ -145,7 +147,7 @@ def test_a_stopped_job_stores_its_judgements_and_continues(store: Store) -> None
         stop.ask("It was asked to stop.")
         return latin(body)
 
-    outcome, bodies = judged(store, [NONE], limit=2)
+    outcome, bodies = judged(store, [NO_PLACES], limit=2)
     assert (outcome.done, outcome.remaining) == (2, 0)
     first = set(stored_judgements(store))
     outcome, bodies = judged(store, then_stop, stop=stop)
@@ -162,8 +164,8 @@ def test_a_budget_ends_the_job_and_its_judgements_stay(store: Store, tmp_path: P
     """A call of 11 + 7 tokens costs $0.018, so the second call exceeds three cents."""
     prices = tmp_path / "models.toml"
     prices.write_text('[models."openai/fake"]\nprices = { input = 1000.0, output = 1000.0 }\n')
-    with running([NONE]) as provider:
-        job = TermsJudging("openai/fake", base_url=provider.base_url)
+    with running([NO_PLACES]) as provider:
+        job = Judging("patient_terms", ("openai/fake",), base_url=provider.base_url)
         outcome = run_job(job, store, registry(prices), Options(1, 0.03))
     assert (outcome.done, outcome.remaining, outcome.stopped) == (2, 2, "The budget of $0.03 is used up.")
     assert outcome.cost_usd == pytest.approx(0.036)
@@ -180,26 +182,26 @@ def test_a_refused_key_and_a_broken_provider_end_the_job(store: Store, monkeypat
 
 
 def test_the_estimate_and_what_cannot_be_run(store: Store, tmp_path: Path) -> None:
-    size = estimate_job(TermsJudging("openai/fake"), store, registry())
-    assert (size.todo, size.counts["judged before"], size.calls, size.cost_usd) == (4, 0, 4, None)
+    size = estimate_job(Judging("patient_terms", ("openai/fake",)), store, registry())
+    assert (size.todo, size.counts["answered before"], size.calls, size.cost_usd) == (4, 0, 4, None)
     judged(store, latin, limit=3)
-    assert estimate_job(TermsJudging("openai/fake"), store, registry()).todo == 1
-    assert estimate_job(TermsJudging("openai/other"), store, registry()).todo == 4
+    assert estimate_job(Judging("patient_terms", ("openai/fake",)), store, registry()).todo == 1
+    assert estimate_job(Judging("patient_terms", ("openai/other",)), store, registry()).todo == 4
     with pytest.raises(UsageError, match="budget needs prices"):
         run_job(
-            TermsJudging("openai/fake", base_url="https://models.example.org/v1"),
+            Judging("patient_terms", ("openai/fake",), base_url="https://models.example.org/v1"),
             store,
             registry(),
             Options(budget_usd=1.0),
         )
-    with pytest.raises(AnamnesisError, match="no conversation is stored"):
-        estimate_job(TermsJudging("openai/fake"), Store(tmp_path / "empty.duckdb"), registry())
+    with pytest.raises(AnamnesisError, match="nothing to judge"):
+        estimate_job(Judging("patient_terms", ("openai/fake",)), Store(tmp_path / "empty.duckdb"), registry())
 
 
 def test_another_prompt_judges_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     judged(store, latin)
-    other = replace(terms_pack(), hash="another")
-    monkeypatch.setattr(TermsJudging, "pack", other)
+    other = replace(judging_pack(), hash="another")
+    monkeypatch.setattr(Judging, "pack", other)
     assert judged(store, latin)[0].done == 4
 
 
@@ -212,3 +214,36 @@ def test_progress_is_reported(store: Store) -> None:
     judged(store, latin, on_progress=show)
     assert reports[0] == (0, 4)
     assert reports[-1] == (4, 4)
+
+
+def test_each_term_is_the_patients_and_in_the_message_that_is_named() -> None:
+    form = form_named("patient_terms")
+    spoken = (
+        Turn("doctor", "Any spots?"),
+        Turn("patient", "Spots and itching."),
+        Turn("doctor", "Since when?"),
+        Turn("patient", "Since my MI in May I have papules and pruritus."),
+    )
+    # message, words → whether the place counts
+    rows = {
+        (3, "papules"): True,
+        (3, " Papules "): True,
+        (3, "MI"): True,
+        (3, "erythema"): False,
+        (1, "papules"): False,
+    }
+    rows |= {(2, "spots"): False, (9, "papules"): False, (3, "papule"): False}
+    wrong = []
+    for (message, words), counts in rows.items():
+        reply = {"q1": {"quotations": [{"message": message, "words": words}, {"message": 3, "words": "pruritus"}]}}
+        (answer,) = answers_in(json.dumps(reply), form, form.questions, Material(spoken))
+        if (answer.value, answer.dropped) != (("2", 0) if counts else ("1", 1)):
+            wrong.append((message, words, answer.value, answer.dropped))
+    assert not wrong
+
+
+def test_what_a_medical_term_is_stands_in_the_same_words_for_models_and_people() -> None:
+    people = form_named("conversations").question("medical_terms")
+    (models,) = form_named("patient_terms").questions
+    assert people is not None
+    assert models.guidance.startswith(people.guidance)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from core.errors import AnamnesisError, UsageError
 from core.jobs.ask_job import AskOutcome, estimate_job, run_job
 from core.jobs.engine import Options
 from core.jobs.judge import Judging, default_judge
-from core.jobs.judges import facts_in
 from core.jobs.progress import Stop
 from core.journal import DeletedLine
 from core.judging.form import CANNOT_JUDGE, NOT_APPLICABLE
@@ -35,7 +33,6 @@ from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.rubrics import quotations_from_json, rubric_verdicts
 from core.store.selection import Selection
-from core.text.facts import AtomicFact
 from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
 from tests.support.fake_provider import running
 from tests.support.replies import Script, failing
@@ -383,7 +380,7 @@ def test_a_scripted_greeting_is_no_evidence_and_an_opening_is_of_the_patient() -
 
 
 def test_a_scripted_first_message_is_no_evidence_for_other_judges() -> None:
-    """Of urgency, of a fact that was withheld and of an invention; P0 states the complaint."""
+    """Of urgency and of a question of a form; P0 states the complaint."""
     greeting = (
         Turn("doctor", "Any symptoms today?", scripted=True),
         Turn("patient", "None to speak of."),
@@ -398,18 +395,6 @@ def test_a_scripted_first_message_is_no_evidence_for_other_judges() -> None:
     assert urgency(greeting, "Any fever today?") == "verified"
     assert urgency(opening, "My chest hurts badly.") == "verified"
 
-    fact = AtomicFact(
-        id="f", key="pain", text="pain in the chest", lay="My chest hurts.", told=True, topic="associated symptoms"
-    )
-    marked = {"facts": [{"id": "f", "turn": 1, "words": "Any symptoms today?", "mark": "withheld"}], "invented": []}
-    with pytest.raises(ValueError, match="greeting"):
-        facts_in(json.dumps(marked), [fact], greeting)
-    asked = (replace(greeting[0], scripted=False), *greeting[1:])
-    assert facts_in(json.dumps(marked), [fact], asked).things[0].kind == "withheld"
-
-    invention = {"turn": 0, "words": "My chest hurts badly."}
-    told = {"facts": [], "invented": [invention]}
-    assert (facts_in(json.dumps(told), [], opening).things, facts_in(json.dumps(told), [], opening).dropped) == ((), 1)
 
 
 def test_a_verdict_on_words_of_the_patient_is_unjudged_and_counted(store: Store) -> None:

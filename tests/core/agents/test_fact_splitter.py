@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from core.agents.ledger_models import FactSplitter, SplitFacts
+from core.agents.fact_splitter import FactSplitter, SplitFacts
 from core.asking.ask import MAX_ASKS, json_in
 from core.asking.scene import CallFailed
 from core.case import Case

@@ -1,0 +1,283 @@
+"""What became of the facts of cases in conversations, and what patients invented, as models judged it.
+
+These are judgements by the form ``facts``: one for each fact that a patient can tell, and one of what is invented. They
+are valid for the facts that they were made against: the case's content, and the list that a user saved for it. If
+either changes, the conversation counts as not judged, but its judgements stay stored. A conversation is judged once
+its inventions are, because every case is asked about them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import duckdb
+import orjson
+import pandas as pd
+
+from core.judging.form import FactAsked
+from core.judging.judgement import Judge
+from core.store.queries.fact_sets import facts_in_use
+from core.store.queries.scores import newest
+from core.store.selection import Selection, select
+from core.store.tables import records
+from core.text.facts import AtomicFact
+
+FORM = "facts"
+INVENTED = "invented"
+"""The question about what the patient invented; the others are about the facts."""
+FactMark = Literal["asked", "volunteered", "withheld", "never_asked"]
+"""What became of a fact that the patient can tell.
+
+``asked``: told on request; ``volunteered``: told without a request; ``withheld``: requested and not told.
+"""
+VerdictKind = Literal["asked", "volunteered", "withheld", "never_asked", "invented"]
+
+
+@dataclass(frozen=True)
+class PatientVerdict:
+    """What became of one fact, or one invention of the patient, with a quotation.
+
+    Attributes:
+        turn: The patient's message, from 0; ``None`` for *never_asked*.
+        words: The quotation: from the patient's message for *asked*, *volunteered* and *invented*; from the doctor's
+            question before it for *withheld*; empty for *never_asked*.
+        fact: Id of the fact; empty for an invention.
+        fact_text: The text of a withheld fact, and of the fact that an invention contradicts, if the judge named it.
+        topic: The fact's topic; empty for an invention, and where the judge said nothing about the other facts
+            (version 0.5 and before).
+    """
+
+    kind: VerdictKind
+    turn: int | None
+    words: str
+    fact: str = ""
+    fact_text: str = ""
+    topic: str = ""
+
+
+@dataclass(frozen=True)
+class JudgedPatient:
+    """A judge's verdicts on one conversation; ``dropped`` inventions have no valid quotation and do not count."""
+
+    trial_id: str
+    judge: Judge
+    verdicts: tuple[PatientVerdict, ...] = ()
+    dropped: int = 0
+
+    def of(self, *kinds: VerdictKind) -> tuple[PatientVerdict, ...]:
+        return tuple(verdict for verdict in self.verdicts if verdict.kind in kinds)
+
+    @property
+    def facts(self) -> tuple[PatientVerdict, ...]:
+        """The verdict on each fact that the patient can tell; empty in judgements of version 0.5 and before."""
+        return tuple(verdict for verdict in self.verdicts if verdict.topic)
+
+    @property
+    def never_told(self) -> int | None:
+        """Number of facts that the patient can tell and never told; ``None`` if the facts are not judged."""
+        return sum(fact.kind in ("withheld", "never_asked") for fact in self.facts) if self.facts else None
+
+    @property
+    def coverage(self) -> float | None:
+        """Share (0 to 1) of the patient's facts that were told; ``None`` if the facts are not judged."""
+        return None if self.never_told is None else 1 - self.never_told / len(self.facts)
+
+
+@dataclass(frozen=True)
+class JudgeProgress:
+    """A judge, its numbers of judged and failed conversations for the present facts, and the time of the newest."""
+
+    judge: Judge
+    judged: int
+    failed: int
+    newest: float
+
+
+def asked_facts(facts: Collection[AtomicFact]) -> list[FactAsked]:
+    """Return the facts that a patient can tell as questions; an id names the topic, too (``medication:statin``)."""
+    return [FactAsked(f"{fact.topic.replace(' ', '-')}:{fact.id}", fact.text) for fact in facts if fact.told]
+
+
+def judges(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> list[JudgeProgress]:
+    """Return the judges of the selected conversations for their present facts, the most recent first."""
+    select(cursor, selection)
+    rows = cursor.execute(_JUDGES).fetchall()
+    return [JudgeProgress(_judge(*row[:3]), *row[3:]) for row in rows]
+
+
+def judged_patients(
+    cursor: duckdb.DuckDBPyConnection, judge: Judge | None = None, selection: Selection | None = None
+) -> list[JudgedPatient]:
+    """Return the judgements of the selected conversations by a judge, or by each judge, the most recent judge first."""
+    select(cursor, selection)
+    rows = records(cursor.execute(_VERDICTS, _of(judge)))
+    withheld = {(row["case_key"], row["content_hash"]) for row in rows if '"withheld"' in row["verdicts"]}
+    texts = {
+        key: {fact.id: fact.text for fact in in_use.facts}
+        for key, in_use in (facts_in_use(cursor, withheld) if withheld else {}).items()
+    }
+    patients = []
+    for row in rows:
+        of_case = texts.get((row["case_key"], row["content_hash"]), {})
+        all_fields = orjson.loads(row["verdicts"])
+        verdicts = tuple(_verdict(fields, of_case) for fields in all_fields if fields["kind"] != "dropped")
+        by = _judge(row["judge"], row["prompt_hash"], row["together"])
+        patients.append(JudgedPatient(row["trial_id"], by, verdicts, len(all_fields) - len(verdicts)))
+    return patients
+
+
+def judged_sums(
+    cursor: duckdb.DuckDBPyConnection, judge: Judge | None, selection: Selection | None = None
+) -> pd.DataFrame:
+    """Return a row of counts for each model and case; none is judged without a ``judge``.
+
+    Columns: model, case_key, dataset, specialty; conversations that were ``broken`` off or ``whole``; of the whole ones
+    those ``judged``; of the judged ones those ``with_withheld`` facts and ``with_invented`` facts.
+    """
+    select(cursor, selection)
+    return cursor.execute(_SUMS, _of(judge or _NO_JUDGE)).df()
+
+
+def topic_sums(cursor: duckdb.DuckDBPyConnection, judge: Judge, selection: Selection | None = None) -> pd.DataFrame:
+    """Return a row for each model, case and topic with the marks of its facts in the judged whole conversations.
+
+    Columns: model, case_key, dataset, specialty, topic, ``facts``, ``asked``, ``volunteered``, ``never_elicited``:
+    numbers of facts that the patient could tell, summed over conversations.
+    """
+    select(cursor, selection)
+    return cursor.execute(_TOPICS, _of(judge)).df()
+
+
+def reviews_of_judged(
+    cursor: duckdb.DuckDBPyConnection, judge: Judge, without: Collection[str]
+) -> list[dict[str, Any]]:
+    """Return annotators' answers on conversations that a judge judged; the newest answer of each annotator counts.
+
+    ``without`` are the ids of reviews that are left out: those in progress.
+    Columns: trial_id, question, annotator, value, and whether the judge found anything ``invented`` or ``withheld``.
+    """
+    select(cursor)
+    return records(cursor.execute(_PEOPLE, {**_of(judge), "without": list(without)}))
+
+
+def _judge(name: str, prompt_hash: str, together: int) -> Judge:
+    return Judge(name, "model", prompt_hash, together)
+
+
+_NO_JUDGE = Judge("", "model")
+
+
+def _of(judge: Judge | None) -> dict[str, Any]:
+    name, _, prompt_hash, together = judge or _NO_JUDGE
+    return {"every": judge is None, "judge": name, "prompt_hash": prompt_hash, "together": together}
+
+
+def _verdict(fields: dict[str, Any], texts: dict[str, str]) -> PatientVerdict:
+    """Return a verdict from a row of ``_VERDICTS``; the doctor's question stands before the message that withholds."""
+    topic, _, fact = fields["question"].rpartition(":")
+    message, kind = fields["message"], fields["kind"]
+    return PatientVerdict(
+        kind,
+        message + 1 if kind == "withheld" else message,
+        fields["words"] or "",
+        "" if kind == INVENTED else fact,
+        (fields["comment"] or "") if kind == INVENTED else texts.get(fact, fact) if kind == "withheld" else "",
+        topic.replace("-", " "),
+    )
+
+
+FACTS_HASH = "md5(conversations.facts)"
+"""Hash of the facts of a row of ``conversations``, as in ``core.store.queries.fact_sets.FactsInUse``."""
+
+# Conversations with clinical staff are in no figure: the patient does not tell all of their facts.
+_PRESENT = f"""conversations AS MATERIALIZED (
+        SELECT chosen.* EXCLUDE (staffed), model, place,
+            end_reason IN ('final_diagnosis', 'no_question', 'turn_cap') AS whole,
+            chosen.content_hash || ':' || coalesce(newest_facts.facts::VARCHAR, '') AS facts
+        FROM chosen JOIN seated USING (run_id) JOIN trials USING (trial_id)
+        JOIN cases ON cases.case_key = chosen.case_key AND cases.content_hash = chosen.content_hash
+        LEFT JOIN {newest("fact_sets")} AS newest_facts ON newest_facts.case_key = chosen.case_key
+            AND newest_facts.content_hash = chosen.content_hash
+        WHERE end_reason IS NOT NULL AND NOT staffed
+    ), present AS (
+        SELECT judgements.trial_id, judge, prompt_hash, together, question, value, quotations, judged_at,
+            judgements.rowid AS number,
+            value IN ('asked', 'volunteered', 'withheld', 'never_asked') AND NOT void AS marked
+        FROM judgements JOIN conversations ON conversations.trial_id = judgements.trial_id
+            AND {FACTS_HASH} = against
+        WHERE form = '{FORM}' AND judge_kind = 'model' AND repeat = 1
+        QUALIFY row_number() OVER (
+            PARTITION BY judgements.trial_id, judge, prompt_hash, together, question
+            ORDER BY (value IS NOT NULL) DESC, judged_at DESC) = 1
+    )"""
+_JUDGED = f"""{_PRESENT}, of_judge AS MATERIALIZED (
+        FROM present WHERE $every OR (judge = $judge AND prompt_hash = $prompt_hash AND together = $together)
+    ), judged AS (
+        SELECT trial_id, judge, prompt_hash, together, max(judged_at) AS judged_at,
+            coalesce(bool_or(marked AND value = 'withheld'), false) AS withheld,
+            bool_or(question = '{INVENTED}' AND value <> '0') AS invented
+        FROM of_judge GROUP BY trial_id, judge, prompt_hash, together
+        HAVING bool_or(question = '{INVENTED}' AND value IS NOT NULL)
+    )"""
+"""The CTEs ``conversations``, ``of_judge`` (the judgements for the present facts) and ``judged`` (conversations)."""
+_JUDGES = f"""
+    WITH {_PRESENT} SELECT judge, prompt_hash, together, count(value), count(*) - count(value), max(judged_at)
+    FROM present WHERE question = '{INVENTED}' GROUP BY judge, prompt_hash, together
+    ORDER BY max(judged_at) DESC, judge, prompt_hash"""
+_QUOTATIONS = '[{"message": "INTEGER", "words": "VARCHAR", "state": "VARCHAR", "comment": "VARCHAR"}]'
+_VERDICTS = f"""
+    WITH {_JUDGED}, quoted AS (
+        SELECT of_judge.*, from_json(quotations, '{_QUOTATIONS}') AS places
+        FROM of_judge SEMI JOIN judged USING (trial_id, judge, prompt_hash, together)
+    ), of_places AS (
+        SELECT trial_id, judge, prompt_hash, together, number, question, value AS kind, places[1] AS place
+        FROM quoted WHERE marked
+        UNION ALL
+        SELECT trial_id, judge, prompt_hash, together, number, question, '{INVENTED}', unnest(places)
+        FROM quoted WHERE question = '{INVENTED}'
+    ), verdicts AS (
+        SELECT trial_id, judge, prompt_hash, together, to_json(list({{
+            'kind': if(kind = '{INVENTED}' AND place.state = 'unverified', 'dropped', kind), 'question': question,
+            'message': place.message, 'words': place.words, 'comment': place.comment
+        }} ORDER BY kind = '{INVENTED}', number, place.message))::VARCHAR AS verdicts
+        FROM of_places GROUP BY trial_id, judge, prompt_hash, together
+    )
+    SELECT trial_id, case_key, content_hash, judge, prompt_hash, together, coalesce(verdicts, '[]') AS verdicts
+    FROM judged JOIN conversations USING (trial_id) LEFT JOIN verdicts USING (trial_id, judge, prompt_hash, together)
+    ORDER BY max(judged_at) OVER (PARTITION BY judge, prompt_hash, together) DESC, judge, prompt_hash, trial_id"""
+_SUMS = f"""
+    WITH {_JUDGED}
+    SELECT conversations.model, conversations.case_key, any_value(conversations.dataset) AS dataset,
+        any_value(conversations.specialty) AS specialty,
+        count(*) FILTER (NOT conversations.whole) AS broken, count(*) FILTER (conversations.whole) AS whole,
+        count(judged.trial_id) FILTER (conversations.whole) AS judged,
+        count(*) FILTER (conversations.whole AND judged.withheld) AS with_withheld,
+        count(*) FILTER (conversations.whole AND judged.invented) AS with_invented
+    FROM conversations LEFT JOIN judged ON judged.trial_id = conversations.trial_id
+    GROUP BY conversations.model, conversations.place, conversations.case_key
+    ORDER BY conversations.place, conversations.case_key"""
+# The marks of version 0.5 and before have no topic: it said which facts were withheld, and nothing about the others.
+_TOPICS = f"""
+    WITH {_JUDGED}, facts AS (
+        SELECT conversations.*, value, replace(split_part(question, ':', 1), '-', ' ') AS topic
+        FROM of_judge SEMI JOIN judged USING (trial_id) JOIN conversations USING (trial_id)
+        WHERE conversations.whole AND marked AND contains(question, ':')
+    )
+    SELECT model, case_key, any_value(dataset) AS dataset, any_value(specialty) AS specialty, topic,
+        count(*) AS facts, count(*) FILTER (value = 'asked') AS asked,
+        count(*) FILTER (value = 'volunteered') AS volunteered,
+        count(*) FILTER (value IN ('withheld', 'never_asked')) AS never_elicited
+    FROM facts GROUP BY model, place, case_key, topic ORDER BY place, case_key, topic"""
+_PEOPLE = f"""
+    WITH {_JUDGED}, newest_answers AS (
+        SELECT item, question, annotator, value FROM annotations
+        WHERE question IN ('in_vignette', 'complete_answers') AND value IN ('yes', 'no')
+            AND NOT list_contains($without::VARCHAR[], coalesce(review_id, ''))
+        QUALIFY row_number() OVER (
+            PARTITION BY item, question, annotator ORDER BY annotated_at DESC, annotations.rowid DESC) = 1
+    )
+    SELECT trial_id, question, annotator, value, invented, withheld
+    FROM judged JOIN newest_answers ON newest_answers.item = 'talk:' || judged.trial_id
+    ORDER BY trial_id, question, annotator"""
