@@ -208,11 +208,13 @@ class RunDeletedLine(_Line):
 
 
 ROWS_OF_TRIALS = (
-    "judgements", "patient_judgements", "fact_judgements", "rubric_judgements", "prefix_answers", "urgency_answers",
+    "judgements", "patient_judgements", "fact_judgements", "rubric_judgements", "prefix_answers",
 )  # fmt: skip
 """Tables with results of jobs about a trial: they are deleted with it, and are in its bundle."""
+FORMER_ROWS_OF_TRIALS = ("urgency_answers",)
+"""Tables of earlier versions with results about a trial; their lines are read as ``judgements``."""
 ROW_TABLES = (
-    *ROWS_OF_TRIALS,
+    *ROWS_OF_TRIALS, *FORMER_ROWS_OF_TRIALS,
     "profiles", "completions", "variants", "run_labels", "history_items", "case_labels", "model_ratings",
 )  # fmt: skip
 

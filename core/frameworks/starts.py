@@ -125,4 +125,6 @@ TERMS = Start(
     "gavel",
     {"patients_tab": "Against experts"},
 )
-URGENCY = Start("Ask how urgent they are", "job urgency", "failures", "e911_emergency", {"failures_tab": "Urgency"})
+URGENCY = Start(
+    "Ask how urgent they are", "job judge urgency_forced", "failures", "e911_emergency", {"failures_tab": "Urgency"}
+)

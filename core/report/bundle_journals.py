@@ -20,6 +20,7 @@ from core.export.withheld import call_without_text, event_without_text
 from core.frameworks.settings import without_credentials
 from core.interchange.public import PublicNames, public_line, renamed
 from core.journal import (
+    FORMER_ROWS_OF_TRIALS,
     ROWS_OF_TRIALS,
     DeletedLine,
     GradesLine,
@@ -181,7 +182,7 @@ def _loaded(raw: bytes, path: Path) -> dict[str, Any]:
 
 
 def _row_belongs(table: str, row: Mapping[str, Any], belonging: Belonging, withdrawn: frozenset[str]) -> bool:
-    if table in ROWS_OF_TRIALS:
+    if table in (*ROWS_OF_TRIALS, *FORMER_ROWS_OF_TRIALS):
         return row["trial_id"] in belonging.trials
     if table == "model_ratings":
         return _item_belongs(row["item"], belonging)
@@ -197,7 +198,7 @@ def _calls_of(row: Mapping[str, Any]) -> Sequence[str]:
     if isinstance(text := row.get("calls"), str):
         loaded = orjson.loads(text or "[]")
         return [call for call in loaded if isinstance(call, str)] if isinstance(loaded, list) else []
-    return row.get("call_ids") or ()
+    return row.get("calls") or row.get("call_ids") or ()
 
 
 def _item_belongs(item: str, belonging: Belonging) -> bool:

@@ -43,6 +43,7 @@ from core.journal import (
 )
 from core.store import rows, written
 from core.store.database import TIMEOUT_S, NotWritableError, Store
+from core.store.former_rows import FORMER_ROWS
 from core.store.lease import DatabaseBusyError
 from core.store.queries.cases import ADD_CASES
 from core.store.queries.runs import WATCHED
@@ -396,6 +397,8 @@ def _add_line(chunk: _Chunk, line: JournalLine) -> None:
             chunk.written.append(line)
         case RemovedLine():
             chunk.removed[line.kind] += 1
+        case RowLine() if line.table in FORMER_ROWS:
+            chunk.add("judgements", [rows.row_of("judgements", row) for row in FORMER_ROWS[line.table](line.row)])
         case RowLine():
             if editable := written.as_written(line):
                 chunk.written.append(editable)
@@ -466,7 +469,6 @@ _INSERTS = {
                 "prefix_answers",
                 "trial_id, question_type, share, solver, prompt_hash, grader, grader_prompts, answered_at",
             ),
-            ("urgency_answers", "trial_id, model, prompt_hash, asked_at"),
             ("completions", "case_key, content_hash, model, prompt_hash, made_at"),
             ("model_ratings", "item, question, model, prompt_hash, rated_at"),
         )

@@ -9,9 +9,10 @@ import streamlit as st
 from core.figures.curves import Point, curves
 from core.figures.style import Axis
 from core.frameworks.starts import CAMPAIGN, RELEASE
-from core.jobs.urgency import UrgencyAsking
+from core.jobs.judge import Judging
 from core.measures.base import Row
 from core.measures.belief import CALIBRATION, COURSE
+from core.measures.urgency.report import FORCED
 from core.measures.urgency.report import SECTIONS as URGENCY
 from core.store.selection import Selection
 from pages.failures.causes import draw_causes, draw_extract
@@ -70,10 +71,11 @@ def course_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> g
 
 
 def draw_urgency(selection: Selection) -> None:
-    if not draw_job(UrgencyAsking, "urgency"):
+    asking = Judging(FORCED, conversations=selection.of_conversations)
+    if not draw_job(Judging, "urgency", asking.instance):
         with st.expander("Ask the doctors’ models how urgent they are", icon=":material/e911_emergency:"):
             budget = ask_budget("urgency_budget")
-            draw_start(UrgencyAsking(selection.of_conversations), "Ask", "e911_emergency", "urgency_go", budget)
+            draw_start(asking, "Ask", "e911_emergency", "urgency_go", budget)
     for section in URGENCY:
         name = f"urgency_{section.options.get('part', 'shares')}"
         if draw_section(section, selection, name=name) is None:

@@ -193,9 +193,8 @@ def any_model(body: dict[str, Any]) -> str:
     if "List what the doctor could ask about" in first:
         passages = re.findall(r"[^.,;]{12,60}(?=[.,;])", _text(first))
         return json.dumps({"items": [{"key": f"topic {n}", "value": words} for n, words in enumerate(passages)]})
-    if "Say which medical specialty" in first:
-        item = first.rpartition("<quoted>")[2].partition("</quoted>")[0]
-        return json.dumps({"quotation": " ".join(item.split()[:4]), "specialty": "Cardiology"})
+    if "You fill in a form" in first:
+        return _judged("\n".join(messages))
     if "You check what came up in a conversation" in first:
         return replies.facts_judged(first)
     if '{"terms":' in first:
@@ -227,6 +226,17 @@ def _opening(prompt: str) -> str:
     text = _text(prompt)
     complaint = next((word for word in everyday if re.search(rf"\b{word}\b", text)), text.split()[0])
     return json.dumps({"complaint": complaint, "opening": f"Hello doctor. It is the {complaint}. Can you help me?"})
+
+
+def _judged(prompt: str) -> str:
+    """Answer each question of a form with its first answer, quoting the beginning of what is judged."""
+    material = prompt.rpartition("<quoted>")[2].partition("</quoted>")[0]
+    words = " ".join(material.strip().partition("\n")[2].split()[:4])
+    entries = {}
+    for name, answers in re.findall(r"^Answers to (q\d+):\n+(.+)", prompt, re.MULTILINE):
+        answer = answers.removeprefix("- ").partition(" = ")[0]
+        entries[name] = {"quotations": [{"message": 0, "words": words}], "reason": "It fits.", "answer": answer}
+    return json.dumps(entries)
 
 
 def _form(prompt: str) -> str:

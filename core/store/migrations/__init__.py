@@ -14,6 +14,7 @@ import duckdb
 
 from core import __version__
 from core.errors import AnamnesisError
+from core.store.former_rows import move_former_rows
 from core.store.tallies import recount
 
 MIGRATIONS: dict[str, str] = {
@@ -29,6 +30,7 @@ _MANY_CHOICES = "0013_many_choices"
 """Renames a question type, so that its answers must be counted again."""
 _TALLIES = "0009_tallies"
 """Adds the tallies, which must count the answers that are stored already."""
+_FORMER_ROWS = "0029_former_rows"
 
 
 def missing(connection: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
@@ -66,6 +68,8 @@ def migrate(connection: duckdb.DuckDBPyConnection, names: list[str]) -> None:
         renamed = "SELECT 1 FROM answers WHERE question_type = 'mcq_answers' LIMIT 1"
         if name == _TALLIES or (name == _MANY_CHOICES and connection.execute(renamed).fetchall()):
             recount(connection)
+        if name == _FORMER_ROWS:
+            move_former_rows(connection)
         connection.execute("INSERT INTO migrations VALUES (?, ?, ?)", [name, time.time(), __version__])
 
 

@@ -43,7 +43,7 @@ _ORDERS: dict[tuple[ReviewOrder, tuple[QuestionType, ...]], str] = {
 
 
 def draw_plan() -> None:
-    available = forms()
+    available = {name: form for name, form in forms().items() if "person" in form.by}
     first = [name for name in ("conversations", "answers", "baseline") if name in available]
     kinds = [*first, *(name for name in available if name not in first)]
     kind = choose("What is judged", kinds, "experts_kind", names=lambda name: available[name].title)

@@ -38,7 +38,7 @@ EXPORTS = {
     "study.zip": ["bundle", "make", RUN, "--out", "{out}"],
 }
 QUOTING = (
-    *("fact_judgements", "patient_judgements", "prefix_answers", "rubric_judgements", "urgency_answers", "variants"),
+    *("fact_judgements", "patient_judgements", "prefix_answers", "rubric_judgements", "judgements", "variants"),
     *("scores", "completions", "fact_sets", "history_items", "profiles", "annotations", "model_ratings"),
 )
 """Tables whose rows quote cases or conversations."""
@@ -104,7 +104,8 @@ def plant(store: Store, licence: str) -> None:
 
 
 def value_of(name: str, type_: str) -> Any:
-    known = {"trial_id": f"{RUN}/1/0", "case_key": "ours/1", "item": f"talk:{RUN}/1/0", "review_id": "none"}
+    item = f"talk:{RUN}/1/0"
+    known = {"trial_id": f"{RUN}/1/0", "case_key": "ours/1", "item": item, "subject": item, "review_id": "none"}
     if name in known:
         return known[name]
     if type_ == "JSON":

@@ -56,7 +56,8 @@ JOURNALED: Mapping[str, Mapping[str, int]] = {
         **OF_BOTH,
         **{"runs": 8, "trials": 28, "answers": 96, "grades": 198, "calls": 236, "utterances": 418, "probes": 505},
         **{"ratings": 8, "misuses": 8, "profiles": 4, "history_items": 3, "run_labels": 2, "variants": 1},
-        **{"rubric_judgements": 46, "urgency_answers": 4, "model_ratings": 20, "replicates": 32, "continuations": 16},
+        **{"rubric_judgements": 46, "model_ratings": 20, "replicates": 32, "continuations": 16},
+        "judgements": 4,  # of urgency_answers
         # of the 112 annotations and five reviews, six and one are withdrawn
         **{"annotations": 106, "reviews": 4, "review_items": 17, "unblindings": 3},
         **{"case_labels": 8, "fact_sets": 1, "plans": 1, "report_fields": 2, "rubrics": 1},

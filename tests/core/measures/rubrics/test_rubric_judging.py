@@ -29,7 +29,6 @@ from core.measures.rubrics.report import read_rubric_outcomes
 from core.measures.rubrics.rubric import Criterion, rubric_of
 from core.measures.rubrics.scores import OTHER_SPEAKER, VOIDED
 from core.measures.rubrics.stored import save_rubric
-from core.measures.urgency.asking import read_urgency
 from core.models.failures import RetryPolicy
 from core.models.registry import Registry, load_registry
 from core.models.settings import default_paths
@@ -378,20 +377,13 @@ def test_a_scripted_first_message_is_no_evidence() -> None:
 
 
 def test_a_scripted_first_message_is_no_evidence_for_other_judges() -> None:
-    """Of urgency, of a fact that was withheld, of an invention and of a question of a form; P0 states the complaint."""
+    """Of a fact that was withheld, of an invention and of a question of a form; P0 states the complaint."""
     greeting = (
         Turn("doctor", "Any symptoms today?", scripted=True),
         Turn("patient", "None to speak of."),
         Turn("doctor", "Any fever today?"),
     )
     opening = (Turn("patient", "My chest hurts badly.", scripted=True), Turn("doctor", "Since when?"))
-
-    def urgency(dialogue: tuple[Turn, ...], words: str) -> str:
-        return read_urgency(json.dumps({"quotation": words, "level": 1}), dialogue).quotation.state
-
-    assert urgency(greeting, "Any symptoms today?") == "unverified"
-    assert urgency(greeting, "Any fever today?") == "verified"
-    assert urgency(opening, "My chest hurts badly.") == "verified"
 
     fact = AtomicFact(
         id="f", key="pain", text="pain in the chest", lay="My chest hurts.", told=True, topic="associated symptoms"

@@ -15,11 +15,12 @@ from core.cli.app import main
 from core.datasets import imported
 from core.datasets.select import cases_of
 from core.errors import AnamnesisError, UsageError
+from core.judging.form import form_named
+from core.judging.request import Material, answers_in
 from core.measures.base import MetricRequest, Result, Row
 from core.measures.notes import result_of
-from core.measures.urgency.asking import read_urgency as read_reply
 from core.measures.urgency.levels import LEVELS, is_severe, levels_of_files, triage_of
-from core.measures.urgency.report import read_urgency, report_urgency
+from core.measures.urgency.report import FORCED, read_urgency, report_urgency
 from core.report.evaluation import read_facts
 from core.store.database import Store
 from core.store.fold import fold
@@ -201,7 +202,7 @@ def test_a_cap_for_short_messages_does_not_cut_the_reply(store: Store, fake_prov
         write_conversations(store, run_id, {1: 1}, doctor=f"openai/{run_id}", settings={"max_tokens": cap})
     asked(store, fake_provider_thread, {"1.0": says(1)}, "short", "long")
     caps = {body["model"]: body["max_tokens"] for body in fake_provider_thread.bodies}
-    assert caps == {"short": 600, "long": 5000}
+    assert caps == {"short": 1024, "long": 5000}
 
 
 @pytest.mark.slow
@@ -262,14 +263,34 @@ def test_a_model_that_the_provider_has_replaced_is_noted(store: Store, fake_prov
     assert any(note.kind == "served" and "another version" in note.text for note in result(store).warnings)
 
 
-def test_a_quotation_is_required_and_searched_in_every_message() -> None:
-    dialogue = (Turn("doctor", "Any pain?"), Turn("patient", "Yes, my “chest” hurts badly."))
-    assert read_reply(says(2, "hurts badly"), dialogue).quotation[:3] == (1, "hurts badly", "verified")
-    assert read_reply(says(2, 'my "chest" HURTS'), dialogue).quotation.state == "repaired"
-    assert read_reply(says(2, "my arm hurts"), dialogue).quotation[:3] == (-1, "my arm hurts", "unverified")
-    for text in (says(2, " "), says(0, "hurts"), says(None), "2", ""):
-        with pytest.raises(ValueError):
-            read_reply(text, dialogue)
+def test_a_level_needs_a_quotation_of_any_message() -> None:
+    form = form_named(FORCED)
+    dialogue = (Turn("doctor", "Any pain?", scripted=True), Turn("patient", "Yes, my “chest” hurts badly."))
+    # what the doctor says → void and the states of the quotations, or None for an unreadable reply
+    rows: list[tuple[str, object]] = [
+        (says(2, "hurts badly"), (False, ["verified"])),
+        (says(2, 'my "chest" HURTS'), (False, ["repaired"])),
+        (says("2", "my arm hurts"), (True, ["unverified"])),
+        (says(2, "Any pain?"), (True, ["verified"])),  # scripted
+        *((text, None) for text in (says(2, ""), says(0, "hurts"), says(None), says("cannot judge"), "2", "")),
+    ]
+    wrong = []
+    for text, right in rows:
+        try:
+            (answer,) = answers_in(text, form, form.questions, Material(dialogue), numbers=False)
+            read: object = (answer.void, [quoted.state for quoted in answer.quotations])
+        except ValueError:
+            read = None
+        if read != right:
+            wrong.append((text, read))
+    assert wrong == []
+
+
+def test_the_levels_are_worded_once() -> None:
+    of_cases, forced = (form_named(name).questions[0] for name in ("urgency", FORCED))
+    assert forced.options == of_cases.options
+    assert list(LEVELS) == [1, 2, 3, 4, 5]
+    assert all(forced.options[level - 1].label.lower().startswith(f"{words}.") for level, words in LEVELS.items())
 
 
 @pytest.mark.slow
@@ -285,7 +306,7 @@ def test_the_commands_read_levels_from_a_table_and_print_the_figures(
     assert main(["report", "urgency", "--format", "csv"]) == 0
     rows = {row["figure"]: row for row in csv.DictReader(capsys.readouterr().out.splitlines())}
     assert (float(rows["over-triage"]["share"]), rows["over-triage"]["n_cases"]) == (pytest.approx(1.5 / 5), "5")
-    assert main(["job", "urgency", "--run", "run", "--dry-run"]) == 0
+    assert main(["job", "judge", FORCED, "--run", "run", "--dry-run"]) == 0
 
 
 @pytest.mark.slow

@@ -1,0 +1,2 @@
+-- Answers of judges in tables of their own become rows of judgements (core.store.former_rows).
+SELECT 1;
