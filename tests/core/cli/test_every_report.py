@@ -42,7 +42,7 @@ OPTIONS: Mapping[str, dict[str, str]] = {
 """Report → the options that it needs here."""
 WITHOUT_ROWS = set(
     "graded_choices graders hypotheses ledger memorisation prefixes prompts rubric_differences rubric_safety served"
-    " urgency".split()
+    " urgency urgency_words".split()
 )
 """Reports of jobs, or of runs, that the study does not have; the judged runs share no case of equal content."""
 

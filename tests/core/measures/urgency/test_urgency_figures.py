@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +17,28 @@ from core.cli.app import main
 from core.datasets import imported
 from core.datasets.select import cases_of
 from core.errors import AnamnesisError, UsageError
+from core.jobs.ask_job import run_job
+from core.jobs.engine import Options
+from core.jobs.judge import Judging
 from core.judging.form import form_named
 from core.judging.request import Material, answers_in
 from core.measures.base import MetricRequest, Result, Row
 from core.measures.notes import result_of
 from core.measures.urgency.levels import LEVELS, is_severe, levels_of_files, triage_of
 from core.measures.urgency.report import FORCED, read_urgency, report_urgency
+from core.measures.urgency.words import report_urgency_words
+from core.models.registry import load_registry
 from core.report.evaluation import read_facts
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.case_labels import label_of
+from core.store.queries.case_labels import add_labels, label_of
 from core.store.selection import Selection
 from core.store.written import write
 from tests.core.store.builders import a_call, a_case, a_header, a_trial, write_journal
 from tests.support.fake_provider import FakeProvider, running
-from tests.support.replies import failing
+from tests.support.replies import Reply, failing
 from tests.support.stores import copy_of
-from tests.support.urgency_doctors import about, asked, says, set_levels, write_conversations
+from tests.support.urgency_doctors import NO_WAIT, about, asked, says, set_levels, write_conversations
 
 LEVEL_OF_CASE = {1: 1, 2: 2, 3: 3, 4: 4, 5: 2}
 """Case 6 has no level."""
@@ -143,7 +150,7 @@ def test_the_notes_say_what_the_levels_rest_on(answered_store: Store) -> None:
     assert any("file 5" in note.text for note in notes)
 
 
-def test_a_label_takes_precedence_over_the_file_and_needs_the_words_of_the_case(
+def test_a_persons_label_takes_precedence_over_the_file_and_needs_the_words_of_the_case(
     store: Store, fake_provider_thread: FakeProvider, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("core.measures.urgency.levels.URGENCY", tmp_path)
@@ -152,6 +159,7 @@ def test_a_label_takes_precedence_over_the_file_and_needs_the_words_of_the_case(
     try:
         write_conversations(store, "run", {1: 1, 2: 1, 3: 1})
         set_levels(store, {1: 2})
+        add_labels(store, [label_of(a_case(3), "urgency", "1", "model", "openai/m 1234")])
         other_words = label_of(a_case(2, vignette="Other words."), "urgency", "1", "person", "Ada")
         with store.write() as connection:
             write(connection, "case_label", [vars(other_words)])
@@ -164,6 +172,66 @@ def test_a_label_takes_precedence_over_the_file_and_needs_the_words_of_the_case(
         assert any("The levels of 2 cases are by one author" in note.text for note in notes)
     finally:
         levels_of_files.cache_clear()
+
+
+OWN_WORDS = {
+    "1.0": (1, "now"),  # exact; 1 by choice
+    "1.1": (1, "now"),  # exact; two levels too late by choice
+    "2.0": (3, "now"),  # one level too late; two by choice
+    "2.1": ("nothing said", ""),
+    "3.0": (3, "now"),  # exact; over-triage by choice
+    "3.1": (4, "my chest hurts"),  # of the patient: void
+    "4.0": (4, "now"),  # exact; one level too late by choice
+    "4.1": failing(500),
+    "5.0": (2, "now"),  # exact, and no level by choice
+    "5.1": ("cannot judge", ""),
+    "6.0": (1, "now"),  # no level of the case
+    "6.1": (1, "now"),
+}
+
+
+def test_own_words_next_to_the_forced_choice(answered_store: Store, fake_provider_thread: FakeProvider) -> None:
+    def reply(body: Mapping[str, Any]) -> Reply | str:
+        said = OWN_WORDS[about(body)]
+        if isinstance(said, Reply):
+            return said
+        quotations = [{"message": 2, "words": "Eczema" if said[1] == "now" else said[1]}]
+        entry = {"quotations": quotations if said[1] else [], "reason": "So.", "answer": said[0]}
+        return json.dumps({"q1": entry})
+
+    fake_provider_thread.script = reply
+    job = Judging("urgency_words", ("openai/judge",), base_url=fake_provider_thread.base_url)
+    run_job(job, answered_store, load_registry(retry=NO_WAIT), Options(1))
+    made = result_of(report_urgency_words, MetricRequest(answered_store), {})
+    cells = {(row["way"], row["figure"]): row for row in made.figures}
+    shares = {key: (row.estimate, row.n) for key, row in cells.items()}
+    expected = {
+        ("forced choice", "exact"): (1 / 4, 4),  # as in the report of the forced choice
+        ("forced choice", "unanswered"): (1 / 5, 5),
+        # cases 1, 2, 3, 4 and 5 have levels in own words: 1 1, 3 –, 3 –, 4 –, 2 –
+        ("own words", "exact"): (4 / 5, 5),
+        ("own words", "over-triage"): (0, 5),
+        ("own words", "under-triage"): (1 / 5, 5),
+        ("own words", "severe under-triage"): (0, 5),
+        ("own words", "nothing said"): (0.5 / 5, 5),
+        ("own words", "unanswered"): ((0 + 0 + 0.5 + 0.5 + 0.5) / 5, 5),
+        # conversations 1.0, 1.1, 2.0, 3.0 and 4.0 have both
+        ("gap", "exact"): ((0.5 + 0 + 1 + 1) / 4, 4),
+        ("gap", "over-triage"): (-1 / 4, 4),
+        ("gap", "under-triage"): ((-0.5 + 0 + 0 - 1) / 4, 4),
+        ("gap", "severe under-triage"): ((-0.5 - 1) / 4, 4),
+    }
+    assert {key: shares[key] for key in expected} == {
+        key: (pytest.approx(share), n) for key, (share, n) in expected.items()
+    }
+    assert cells["own words", "exact"].excluded == {
+        **{"no level": 2, "nothing said": 1, "invented quotation": 1, "provider_error": 1, "cannot judge": 1}
+    }
+    assert cells["gap", "exact"]["n_conversations"] == 5
+    assert any("openai/judge" in note.text for note in made.warnings)
+    assert by_figure(answered_store)["exact"].n == 4, "the forced choice is another form"
+    with pytest.raises(UsageError, match=FORCED):
+        run_job(Judging(FORCED, ("openai/judge",)), answered_store, load_registry(), Options(1))
 
 
 def test_a_level_is_1_to_5() -> None:
