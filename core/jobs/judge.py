@@ -197,16 +197,16 @@ class Judging(AskJob[ItemToJudge]):
         is_doctor = "doctor" in form.by and not self.by
         names = self.by or ((DOCTOR,) if is_doctor else (default_judge(registry, {s.doctor for s in subjects}),))
         together = ALL_TOGETHER if self.together or (form.together and not self.apart) else 1
-        prompt_hash = hashlib.sha256(f"{self.pack.hash} {form.hash}".encode()).hexdigest()[:16]
         judges = dict[Judge, None]()
         for name in names:
             if name in RULES:
                 judges[Judge(name, "rule", RULES[name].version, 1)] = None
             else:
                 known = name if name == DOCTOR else registry.spec(name).name
-                if known != DOCTOR and "model" not in form.by:
-                    raise UsageError(f"The form {form.name} is not for models: it is for {', '.join(form.by)}.")
-                judges[Judge(known, "model", prompt_hash, together)] = None
+                if (DOCTOR if name == DOCTOR else "model") not in form.by:
+                    raise UsageError(f"{name} cannot judge by the form {form.name}, which is for {', '.join(form.by)}.")
+                prompts = f"{self.pack.hash} {form.hash}" + f" {DOCTOR}" * (name == DOCTOR)
+                judges[Judge(known, "model", hashlib.sha256(prompts.encode()).hexdigest()[:16], together)] = None
         return list(judges)
 
     def _work(

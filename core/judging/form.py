@@ -283,9 +283,9 @@ def read_form(path: Path) -> Form:
         for question in fields.get("questions") or ():
             if isinstance(question, dict) and (source := question.pop("options_from", "")):
                 scale = read_form(FORMS / f"{Path(str(source)).name}.yaml").questions[0]
-                own = question.get("options")
-                listed = {option.value: option.label for option in scale.options}
-                question["options"] = {**listed, **(own if isinstance(own, dict) else {})}
+                if not isinstance(own := question.get("options") or {}, dict):
+                    raise UsageError(f"{path} is not a form: write options after options_from as VALUE: LABEL.")
+                question["options"] = {**{option.value: option.label for option in scale.options}, **own}
         return Form.model_validate({**fields, "name": path.stem})
     except ValidationError as error:
         first = error.errors()[0]

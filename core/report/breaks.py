@@ -118,9 +118,9 @@ def _under_triage(store: Store, new: str, reference: str) -> Breaks:
     is undecided: it may be an emergency.
     """
     after = read_urgency(store, Selection(runs=[new]))
-    if after.version is None:
+    if after.last is None:
         raise Uncomparable(f"the doctor of {new} was not asked how urgent its cases are (job judge {FORCED})")
-    before = read_urgency(store, Selection(runs=[reference]), version=after.version)
+    before = read_urgency(store, Selection(runs=[reference]), last=after.last)
     if not any(conversation.asked for conversation in before.conversations):
         raise Uncomparable(
             f"the doctor of {reference} was not asked how urgent its cases are under the same prompts "

@@ -77,12 +77,6 @@ class TriagedConversation(UrgencyConversation):
         """The level of the case and the given one, if both count."""
         return None if self.level is None or self.given is None else (self.level, self.given)
 
-    @property
-    def other_version(self) -> bool:
-        """Whether the provider named another version of the model than in the conversations of its run."""
-        served = self.answer.served_by if self.answer else ""
-        return bool(served and self.served and served not in self.served)
-
     def counts_in(self, figure: str) -> bool:
         """Return whether it is counted in a figure: a triage of answered conversations, unanswered, or an outcome."""
         if figure not in FIGURES:
@@ -91,23 +85,15 @@ class TriagedConversation(UrgencyConversation):
         return is_severe(*self.levels) if figure == SEVERE else triage_of(*self.levels) == figure
 
 
-class Version(NamedTuple):
-    """What must be equal in answers that are shown together; the ``judge`` is empty if each doctor answers itself."""
-
-    judge: str
-    prompt_hash: str
-    question_hash: str
-
-
 class UrgencyReading(NamedTuple):
-    """The conversations of a selection with the answers of the version that was asked last.
+    """The conversations of a selection, with the answers under the same prompts as the ``last`` one.
 
-    ``other_versions`` is the number of answers of other versions.
+    ``other_prompts`` is the number of answers under other prompts, or by another judge.
     """
 
     conversations: list[TriagedConversation]
-    version: Version | None
-    other_versions: int = 0
+    last: Judgement | None
+    other_prompts: int = 0
 
     def by_condition(self) -> dict[str, list[TriagedConversation]]:
         """Return condition → its conversations, for the conditions that were asked."""
@@ -118,15 +104,15 @@ class UrgencyReading(NamedTuple):
 
 
 def read_urgency(
-    store: Store, selection: Selection, form: str = FORCED, version: Version | None = None
+    store: Store, selection: Selection, form: str = FORCED, last: Judgement | None = None
 ) -> UrgencyReading:
-    """Read the conversations of a selection with their levels; ``version`` overrides the one that was asked last."""
+    """Read the conversations of a selection with their levels; ``last`` overrides the last answer in the selection."""
     with store.read() as cursor:
         conversations = urgency_conversations(cursor, selection)
         stored = judgements(cursor, [form], selection=selection, kinds=["model"])
     answers = sorted((answer for answer in stored if answer.repeat == 1), key=lambda answer: answer.at)
-    version = version or (_version(answers[-1]) if answers else None)
-    by_subject = {answer.subject: answer for answer in answers if _version(answer) == version}
+    last = last or (answers[-1] if answers else None)
+    by_subject = {answer.subject: answer for answer in answers if last and _prompts(answer) == _prompts(last)}
     triaged = []
     for conversation in conversations:
         level, source = conversation.label, conversation.origin or ""
@@ -134,12 +120,12 @@ def read_urgency(
             level, source = of_file.level, _FILE
         answer = by_subject.get(f"talk:{conversation.trial_id}")
         triaged.append(TriagedConversation(**vars(conversation), level=level, source=source, answer=answer))
-    return UrgencyReading(triaged, version, len(answers) - len(by_subject))
+    return UrgencyReading(triaged, last, len(answers) - len(by_subject))
 
 
-def _version(answer: Judgement) -> Version:
-    judge = "" if answer.form == FORCED else answer.judge.name
-    return Version(judge, answer.judge.prompt_hash, answer.against)
+def _prompts(answer: Judgement) -> tuple[str, ...]:
+    """Return what is equal in answers that are shown together; each doctor is the judge of its own conversations."""
+    return (*(() if answer.form == FORCED else (answer.judge.name,)), answer.judge.prompt_hash, answer.against)
 
 
 @metric(
@@ -278,27 +264,28 @@ def _too_late(model: str, conversations: Sequence[TriagedConversation]) -> Itera
 
 
 def _note(request: MetricRequest, reading: UrgencyReading, conversations: Sequence[TriagedConversation]) -> None:
-    if reading.version is None or not conversations:
+    if reading.last is None or not conversations:
         return
     note_levels(request, conversations)
     request.note(
         f"Each doctor's model was asked after the conversation and outside of its framework (prompts "
-        f"{reading.version.prompt_hash[:6]}): what it told the patient may differ.",
+        f"{reading.last.judge.prompt_hash[:6]}): what it told the patient may differ.",
         kind="urgency",
     )
     note_unanswered(request, conversations)
     rules = {conversation.doctor for conversation in reading.conversations if not is_model(conversation.doctor)}
     if rules:
         request.note(f"A rule or a person cannot be asked: {', '.join(sorted(rules))}.", kind="urgency")
-    if other := sum(conversation.other_version for conversation in conversations):
+    named = [(played.answer.served_by, played.served) for played in conversations if played.answer and played.served]
+    if other := sum(bool(answering) and answering not in served for answering, served in named):
         request.note(
             f"{other:,} answers are by another version of the model than the one that the provider served in the "
             "conversations.",
             "high",
             kind="served",
         )
-    if reading.other_versions:
-        request.note(f"{reading.other_versions:,} answers under other prompts are not shown.", kind="urgency")
+    if reading.other_prompts:
+        request.note(f"{reading.other_prompts:,} answers under other prompts are not shown.", kind="urgency")
 
 
 def note_levels(request: MetricRequest, conversations: Iterable[TriagedConversation]) -> None:

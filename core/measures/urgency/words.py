@@ -28,12 +28,13 @@ def report_urgency_words(
     """
     readings = {way: request.read(report.read_urgency, request.selection, form) for way, form in FORMS.items()}
     groups = {way: reading.by_condition() for way, reading in readings.items()}
-    if version := readings["own words"].version:
+    if last := readings["own words"].last:
         played = [conversation for group in groups["own words"].values() for conversation in group]
         report.note_levels(request, played)
         report.note_unanswered(request, played)
-        who = f"{version.judge} (prompts {version.prompt_hash[:6]}) read the doctors' own words, and is not calibrated"
-        request.note(f"{who}: a review by the form urgency_words shows how far people agree.", "high", kind="judge")
+        judge = f"{last.judge.name} (prompts {last.judge.prompt_hash[:6]}), which read the doctors' own words"
+        more = "a review by the form urgency_words shows how far people agree with it"
+        request.note(f"The judge {judge}, is not calibrated: {more}.", "high", kind="judge")
     for model, own in groups["own words"].items():
         for way, by_model in groups.items():
             for label, group in report.split(by_model.get(model, []), by):

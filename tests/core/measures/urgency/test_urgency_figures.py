@@ -20,6 +20,7 @@ from core.errors import AnamnesisError, UsageError
 from core.jobs.ask_job import run_job
 from core.jobs.engine import Options
 from core.jobs.judge import Judging
+from core.journal import RowLine
 from core.judging.form import form_named
 from core.judging.request import Material, answers_in
 from core.measures.base import MetricRequest, Result, Row
@@ -34,7 +35,7 @@ from core.store.fold import fold
 from core.store.queries.case_labels import add_labels, label_of
 from core.store.selection import Selection
 from core.store.written import write
-from tests.core.store.builders import a_call, a_case, a_header, a_trial, write_journal
+from tests.core.store.builders import a_call, a_case, a_header, a_trial, keep_lines, write_journal
 from tests.support.fake_provider import FakeProvider, running
 from tests.support.replies import Reply, failing
 from tests.support.stores import copy_of
@@ -172,6 +173,36 @@ def test_a_persons_label_takes_precedence_over_the_file_and_needs_the_words_of_t
         assert any("The levels of 2 cases are by one author" in note.text for note in notes)
     finally:
         levels_of_files.cache_clear()
+
+
+def test_answers_of_earlier_versions_keep_their_outcomes(store: Store) -> None:
+    write_conversations(store, "run", dict.fromkeys(range(1, 8), 1))
+    set_levels(store, dict.fromkeys(range(1, 8), 2))
+    # outcome, level and failure as they were stored → the outcome now
+    rows: list[tuple[str, int | None, str]] = [
+        ("answered", 2, ""),
+        ("invented quotation", 4, ""),
+        ("unreadable", None, "openai/a gave no readable answer in 3 tries: it holds no JSON object that is whole."),
+        ("refused", None, "refused: the content filter stopped it"),
+        ("empty", None, "blank: it wrote nothing"),
+        ("provider_error", None, "server: 500"),
+        ("provider_error", None, "empty: no text"),
+    ]
+    lines = []
+    for number, (outcome, level, failure) in enumerate(rows, start=1):
+        quotation = '{"message":1,"words":"my chest hurts"}' if level else None
+        row = {"trial_id": f"run/{number}/0", "model": "openai/a", "prompt_hash": "old", "outcome": outcome}
+        row |= {"level": level, "quotation": quotation, "reason": "so", "failure": failure, "served_by": None}
+        lines.append(RowLine(table="urgency_answers", row={**row, "call_ids": ["c"], "asked_at": 5.0 + number}))
+    keep_lines(store, "urgency-x", lines)
+    read = read_urgency(store, Selection()).conversations
+    assert [played.outcome for played in read] == [outcome for outcome, _, _ in rows]
+    assert [played.given for played in read] == [2, *[None] * 6]
+    assert read[0].answer is not None
+    assert (read[0].answer.quotations[0].words, read[0].answer.calls) == ("my chest hurts", ("c",))
+    assert by_figure(store)["exact"].excluded == {
+        **{"invented quotation": 1, "unreadable": 1, "refused": 1, "empty": 1, "provider_error": 2}
+    }
 
 
 OWN_WORDS = {
