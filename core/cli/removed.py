@@ -22,6 +22,8 @@ REMOVED: dict[str, str] = {
     "job replicates": "`job regrade --again` grades stored answers again, and `run --trials` plays cases again; "
     "`report repeatability --part variance` divides the variance.",
     "job reread": "`job regrade --grader rules` reads choices again by the strict rule.",
+    "job specialties": "`job judge specialty --by MODEL --data DATASET` asks a model for them.",
+    "job urgency": "`job judge urgency_forced` asks the doctors.",
     "report noise": "`report repeatability --part variance` divides the variance by cases, trials and gradings, and "
     "`--part more_trials` says how far more trials narrow the interval.",
     "reproduce": "run `python benchmarks/reproduce.py RELEASE` in a copy of the repository.",

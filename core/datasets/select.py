@@ -137,6 +137,18 @@ def select(selection: str, limit: int | None = None, sample: int | None = None, 
     return _part(_selected(selection), limit, sample, seed)
 
 
+def without_specialty(cases: Sequence[Case]) -> list[Case]:
+    """Return the cases whose data set does not state one of the twelve specialties.
+
+    ``Other`` is stated if another case of the same data set has one of the other eleven.
+    """
+    *named, other = SPECIALTIES
+    unsure = [case for case in cases if case.specialty not in named]
+    names = {case.case_key.partition("/")[0] for case in unsure if case.specialty == other}
+    stating = {name for name in names if any(case.specialty in named for case in cases_of(name))}
+    return [case for case in unsure if case.specialty != other or case.case_key.partition("/")[0] not in stating]
+
+
 def _selected(selection: str) -> list[Case]:
     dataset, _, part = selection.partition(":")
     cases = cases_of(dataset)

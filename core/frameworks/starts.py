@@ -118,4 +118,13 @@ TERMS = Start(
     "gavel",
     {"patients_tab": "Against experts"},
 )
-URGENCY = Start("Ask how urgent they are", "job urgency", "failures", "e911_emergency", {"failures_tab": "Urgency"})
+URGENCY = Start(
+    "Ask how urgent they are", "job judge urgency_forced", "failures", "e911_emergency", {"failures_tab": "Urgency"}
+)
+URGENCY_WORDS = Start(
+    "Have a model read what the doctors advised",
+    "job judge urgency_words --by MODEL",
+    "failures",
+    "gavel",
+    {"failures_tab": "Urgency"},
+)

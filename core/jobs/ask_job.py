@@ -75,13 +75,15 @@ class JobPlan:
     """The work of a job, according to what is stored now.
 
     ``by`` is the name under which results are stored; ``kept`` items have a result under the same key already.
-    ``models`` are all models that the job may call.
+    ``models`` are all models that the job may call. ``left_out`` is reason → number of items that nobody can
+    be asked about.
     """
 
     by: str
     parts: Sequence[JournalWork]
     kept: int
     models: Sequence[str]
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def todo(self) -> list[Any]:
@@ -347,6 +349,7 @@ def estimate_job(job: AskJob[Any], store: Store, registry: Registry, concurrency
     plan = job.plan(store, registry)
     size, todo = job.size(plan, store), len(plan.todo)
     counts = size.counts or {f"{job.items} to {job.verb}": todo, f"{job.participle} before": plan.kept}
+    counts = {**counts, **{f"left out, {reason}": n for reason, n in plan.left_out.items()}}
     return estimated(counts, todo, size.roles, registry, concurrency, lambda role: job.base_url, job.seconds_by_rule)
 
 

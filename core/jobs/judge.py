@@ -12,7 +12,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, NamedTuple
 
 import duckdb
@@ -20,7 +20,8 @@ import duckdb
 from core.asking.ask import Request
 from core.asking.calls import Voice
 from core.asking.parts import PromptPart
-from core.datasets.select import SAMPLE_SEED, select
+from core.case import Case
+from core.datasets.select import SAMPLE_SEED, cases_of, select, without_specialty
 from core.errors import UsageError
 from core.frameworks.casting import is_model
 from core.frameworks.starts import CAMPAIGN, Missing
@@ -53,6 +54,7 @@ from core.reviews.forms import any_form
 from core.reviews.items import blinded_item, material_of
 from core.reviews.state import read_state, state_of
 from core.store.database import Store
+from core.store.queries.case_labels import LABEL_FIELDS, filled_value, label_of
 from core.store.queries.cases import CaseKey
 from core.store.queries.fact_sets import facts_in_use
 from core.store.queries.judged_facts import asked_facts
@@ -116,7 +118,7 @@ class Judging(AskJob[ItemToJudge]):
     or the items of a planned review (--review). Judges see no model, no condition and no points; at temperature 0.
     --by doctor asks the doctor's model of each conversation, with the sampling and the address of its run. Without
     --by, a model from [defaults] of the models file (judge, then grader) judges, preferably of another maker than the
-    doctors.
+    doctors. Where a question fills a field of a case, the answer is a label of it, marked as the model's.
 
     What a judge has answered under the same prompts is skipped; stopped by Ctrl-C or its budget, the same command goes
     on.
@@ -140,6 +142,7 @@ class Judging(AskJob[ItemToJudge]):
     apart: Annotated[bool, "One question in each request."] = False
     trials: Annotated[tuple[str, ...], "Only these trials."] = ()
     wrong: Annotated[bool, "Only conversations after which an answer is wrong."] = False
+    stated: Annotated[bool, "Also cases whose data set states the specialty that the form asks for."] = False
 
     @property
     def pack(self) -> PromptPack:
@@ -178,7 +181,7 @@ class Judging(AskJob[ItemToJudge]):
         models = list(dict.fromkeys(item.judge.name for part in parts for item in part.todo)) or [
             judge.name for judge in judges
         ]
-        return JobPlan(", ".join(dict.fromkeys(judge.name for judge in judges)), parts, kept, models)
+        return JobPlan(", ".join(dict.fromkeys(judge.name for judge in judges)), parts, kept, models, left_out)
 
     def _form(self, store: Store) -> Form:
         """Return the form; of a review with this form as it was when the review was planned."""
@@ -204,6 +207,8 @@ class Judging(AskJob[ItemToJudge]):
                 return self._played(cursor, form, conversations)
         if form.about == "case":
             cases = select(self.data, self.limit, None, SAMPLE_SEED)
+            if not self.stated and any(question.fills == "specialty" for question in form.questions):
+                cases = without_specialty(cases)
             return [
                 _Subject(
                     str(AnnotatedItem("case", case_key=case.case_key)),
@@ -234,14 +239,16 @@ class Judging(AskJob[ItemToJudge]):
         is_doctor = "doctor" in form.by and not self.by
         names = self.by or ((DOCTOR,) if is_doctor else (default_judge(registry, {s.doctor for s in subjects}),))
         together = ALL_TOGETHER if self.together or (form.together and not self.apart) else 1
-        prompt_hash = hashlib.sha256(f"{self.pack.hash} {form.hash}".encode()).hexdigest()[:16]
         judges = dict[Judge, None]()
         for name in names:
             if name in RULES:
                 judges[Judge(name, "rule", RULES[name].version, 1)] = None
             else:
                 known = name if name == DOCTOR else registry.spec(name).name
-                judges[Judge(known, "model", prompt_hash, together)] = None
+                if (DOCTOR if name == DOCTOR else "model") not in form.by:
+                    raise UsageError(f"{name} cannot judge by the form {form.name}, which is for {', '.join(form.by)}.")
+                prompts = f"{self.pack.hash} {form.hash}" + f" {DOCTOR}" * (name == DOCTOR)
+                judges[Judge(known, "model", hashlib.sha256(prompts.encode()).hexdigest()[:16], together)] = None
         return list(judges)
 
     def _work(
@@ -288,11 +295,17 @@ class Judging(AskJob[ItemToJudge]):
     def load(self, store: Store, todo: Sequence[ItemToJudge]) -> Iterator[ItemToJudge]:
         with store.read() as cursor:
             models = offer(cursor).models
-            own = dialogues(cursor, [parse_item(item.subject).trial_id for item in todo if not item.blinded])
-            materials: dict[str, Material | None] = {}
+            parsed = {item.subject: parse_item(item.subject) for item in todo}
+            own = dialogues(cursor, [parsed[item.subject].trial_id for item in todo if not item.blinded])
+            case_set, materials = self._case_set(cursor), dict[str, Material | None]()
+            if any(subject.kind == "case" for subject in parsed.values()):
+                # read once: a data set may have thousands of cases
+                materials = {
+                    str(AnnotatedItem("case", case_key=c.case_key)): Material(case=c) for c in cases_of(case_set)
+                }
             for item in todo:
                 if item.blinded and item.subject not in materials:
-                    blinded = blinded_item(cursor, item.subject, self._case_set(cursor), models)
+                    blinded = blinded_item(cursor, item.subject, case_set, models)
                     materials[item.subject] = None if blinded is None else material_of(blinded)
         for item in todo:
             if item.blinded:
@@ -359,6 +372,8 @@ class Judging(AskJob[ItemToJudge]):
                 for answer in reply.value
             ]
         lines = [RowLine(table="judgements", row=judgement_row(answer)) for answer in answers]
+        if seats.form.about == "case" and item.material.case is not None:
+            lines += _labels(item.material.case, zip(item.questions, answers, strict=True))
         return reply.answer(
             *lines,
             answers=len(reply.value or ()),
@@ -430,6 +445,17 @@ def default_judge(registry: Registry, doctors: Iterable[str]) -> str:
 def _asked(questions: Iterable[FormQuestion]) -> list[FormQuestion]:
     """Return the questions that models are asked: those that people may leave empty in words are remarks."""
     return [question for question in questions if not (question.kind == "text" and question.optional)]
+
+
+def _labels(case: Case, answers: Iterable[tuple[FormQuestion, Judgement]]) -> Iterator[RowLine]:
+    """Yield the labels of a case by the answers of a model that count, with the words that it quotes."""
+    for question, answer in answers:
+        name = next((name for name in LABEL_FIELDS if name == question.fills), None)
+        if name and answer.value and answer.counts and answer.judge.kind == "model":
+            words = "; ".join(quoted.words for quoted in answer.quotations)
+            made_by = f"{answer.judge.name} {answer.judge.prompt_hash[:8]}"
+            label = label_of(case, name, filled_value(name, answer.value, question.yes), "model", made_by, words)
+            yield RowLine(table="case_labels", row=asdict(label))
 
 
 def _without(form: Form, item: ItemToJudge, done: set[JudgedKey]) -> ItemToJudge:

@@ -128,7 +128,10 @@ class FormQuestion(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _short_forms(cls, fields: Any) -> Any:
-        """Accept ``options: {1: Poor, 2: Good}``, no options for text and spans, and ``form`` of versions up to 0.6."""
+        """Accept ``options: {1: Poor, 2: Good}`` and ``[Good, Poor]``, and ``form`` of versions up to 0.6.
+
+        Texts and spans need no options.
+        """
         if not isinstance(fields, dict):
             return fields
         if "form" in fields:
@@ -137,6 +140,9 @@ class FormQuestion(BaseModel):
         options = fields.get("options")
         if isinstance(options, dict):
             listed = [{"value": str(value), "label": str(label)} for value, label in options.items()]
+            fields = {**fields, "options": listed, "yes": fields.get("yes", ())}
+        elif isinstance(options, list) and all(isinstance(option, str) for option in options):
+            listed = [{"value": option, "label": option} for option in options]
             fields = {**fields, "options": listed, "yes": fields.get("yes", ())}
         elif options is None and fields.get("kind") in ("text", "span"):
             fields = {**fields, "options": (), "yes": ()}
@@ -321,11 +327,21 @@ class Form(BaseModel):
 
 
 def read_form(path: Path) -> Form:
-    """Read a form; its name is the file's. Raises ``UsageError`` with one sentence if the file is not a form."""
+    """Read a form; its name is the file's. Raises ``UsageError`` with one sentence if the file is not a form.
+
+    A question with ``options_from: FORM`` has the options of the first question of this form of the program, and then
+    its own ``options``, so that a scale is worded once.
+    """
     try:
         fields = read_yaml_file(path)  # every scalar is a text: yes and no are answers, not booleans
         if not isinstance(fields, dict):
             raise UsageError(f"{path} is not a form: it needs title, about and questions.")
+        for question in fields.get("questions") or ():
+            if isinstance(question, dict) and (source := question.pop("options_from", "")):
+                scale = read_form(FORMS / f"{Path(str(source)).name}.yaml").questions[0]
+                if not isinstance(own := question.get("options") or {}, dict):
+                    raise UsageError(f"{path} is not a form: write options after options_from as VALUE: LABEL.")
+                question["options"] = {**{option.value: option.label for option in scale.options}, **own}
         return Form.model_validate({**fields, "name": path.stem})
     except ValidationError as error:
         first = error.errors()[0]

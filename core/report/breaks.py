@@ -15,7 +15,7 @@ from core.errors import AnamnesisError
 from core.measures.base import MetricRequest, Note
 from core.measures.rubrics.reading import RubricReading, reading_with_notes
 from core.measures.urgency.levels import is_severe
-from core.measures.urgency.report import in_words, read_urgency
+from core.measures.urgency.report import FORCED, in_words, read_urgency
 from core.store.database import Store
 from core.store.selection import Selection
 
@@ -119,12 +119,13 @@ def _under_triage(store: Store, new: str, reference: str) -> Breaks:
     is undecided: it may be an emergency.
     """
     after = read_urgency(store, Selection(runs=[new]))
-    if not after.prompt_hash:
-        raise Uncomparable(f"the doctor of {new} was not asked how urgent its cases are (job urgency)")
-    before = read_urgency(store, Selection(runs=[reference]), after.prompt_hash)
+    if after.last is None:
+        raise Uncomparable(f"the doctor of {new} was not asked how urgent its cases are (job judge {FORCED})")
+    before = read_urgency(store, Selection(runs=[reference]), last=after.last)
     if not any(conversation.asked for conversation in before.conversations):
         raise Uncomparable(
-            f"the doctor of {reference} was not asked how urgent its cases are under the same prompts (job urgency)"
+            f"the doctor of {reference} was not asked how urgent its cases are under the same prompts "
+            f"(job judge {FORCED})"
         )
     if not any(conversation.level for conversation in after.conversations):
         raise Uncomparable(f"no case of {new} has a level of urgency (data label-file, field urgency)")

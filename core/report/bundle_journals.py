@@ -20,7 +20,6 @@ from core.export.withheld import call_without_text, event_without_text
 from core.frameworks.settings import without_credentials
 from core.interchange.public import PublicNames, public_line, renamed
 from core.journal import (
-    FORMER_TABLES,
     ROWS_OF_TRIALS,
     DeletedLine,
     GradesLine,
@@ -198,9 +197,10 @@ def _row_belongs(table: str, row: Mapping[str, Any], belonging: Belonging, withd
 
 
 def _calls_of(row: Mapping[str, Any]) -> Sequence[str]:
-    calls = row.get("calls") or row.get("call_ids") or ()
-    loaded = orjson.loads(calls) if isinstance(calls, str) else calls
-    return [call for call in loaded if isinstance(call, str)] if isinstance(loaded, list | tuple) else []
+    if isinstance(text := row.get("calls"), str):
+        loaded = orjson.loads(text or "[]")
+        return [call for call in loaded if isinstance(call, str)] if isinstance(loaded, list) else []
+    return row.get("calls") or row.get("call_ids") or ()
 
 
 def _item_belongs(item: str, belonging: Belonging) -> bool:

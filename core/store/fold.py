@@ -472,7 +472,6 @@ _INSERTS = {
                 "prefix_answers",
                 "trial_id, question_type, share, solver, prompt_hash, grader, grader_prompts, answered_at",
             ),
-            ("urgency_answers", "trial_id, model, prompt_hash, asked_at"),
             ("completions", "case_key, content_hash, model, prompt_hash, made_at"),
         )
     },

@@ -83,7 +83,13 @@ def patient_judgements(row: FormerRow) -> list[dict[str, Any]]:
     """Return the medical terms of a conversation as the answer to the one question of the form ``patient_terms``."""
     terms = None if row["terms"] is None else orjson.loads(row["terms"])
     places = [
-        {"message": term["turn"], "words": term["words"], "state": "verified", "start": term["start"], "end": term["end"]}
+        {
+            "message": term["turn"],
+            "words": term["words"],
+            "state": "verified",
+            "start": term["start"],
+            "end": term["end"],
+        }
         for term in terms or ()
     ]
     value = None if terms is None else str(len(terms))
@@ -163,12 +169,7 @@ def _dropped(row: FormerRow) -> list[dict[str, Any]]:
 
 
 def _of_conversation(
-    row: FormerRow,
-    form: str,
-    question: str,
-    against: str,
-    value: str | None,
-    quotations: Sequence[Mapping[str, Any]],
+    row: FormerRow, form: str, question: str, against: str, value: str | None, quotations: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     return _of_model(
         row,

@@ -124,8 +124,11 @@ def reply_row(line: ReplyLine) -> TableRow:
 
 
 def job_row(line: RowLine) -> TableRow:
-    row = {"visitor": "", **line.row}
-    return tuple(row[name] for name in SCHEMAS[line.table].names)
+    return row_of(line.table, {"visitor": "", **line.row})
+
+
+def row_of(table: str, row: Mapping[str, Any]) -> TableRow:
+    return tuple(row[name] for name in SCHEMAS[table].names)
 
 
 def _answer_row(trial_id: str, answer: Answered) -> TableRow:

@@ -108,10 +108,6 @@ SCHEMAS: dict[str, pa.Schema] = {
         "grader:text grader_prompts:text response:text verdict:text extracted:text detail:text call_ids:texts "
         "answered_at:real"
     ),
-    "urgency_answers": schema_of(
-        "trial_id:text model:text prompt_hash:text outcome:text level:int quotation:text reason:text failure:text "
-        "served_by:text call_ids:texts asked_at:real"
-    ),
     "judgements": schema_of(
         "trial_id:text subject:text form:text question:text against:text judge:text judge_kind:text prompt_hash:text "
         "together:int repeat:int value:text void:bool quotations:text reason:text comment:text failure:text "

@@ -9,16 +9,16 @@ import streamlit as st
 
 from core import access
 from core.case import SPECIALTIES
+from core.datasets.select import without_specialty
 from core.errors import AnamnesisError
-from core.jobs.specialties import Specialties, without_specialty
+from core.jobs.judge import Judging
 from core.store.database import Store
 from core.store.queries.case_labels import ALLOWED, NO, YES, CaseLabel, LabelField, add_labels, label_of
 from pages.data.sets import CaseEntry
 from pages.kit.controls import choose
-from pages.kit.jobs import draw_job, draw_start
+from pages.kit.jobs import draw_judging
 from pages.kit.look import LABEL_FIELD, counted, maker_words, plain
 from pages.kit.names import model_name
-from pages.kit.seats import OTHER, ask_address, ask_seat, registry
 from pages.kit.visitor import only
 
 _COLUMNS: dict[str, LabelField] = {words: name for name, words in LABEL_FIELD.items() if name != "answer_in_vignette"}
@@ -91,25 +91,16 @@ def _is_shown(entry: CaseEntry, shown: str) -> bool:
 
 
 def _draw_job(name: str, entries: Sequence[CaseEntry]) -> None:
-    if draw_job(Specialties, "data_specialties_job", entries[0].case.dataset if entries else ""):
-        return
     cases = without_specialty([entry.case for entry in entries])
-    if not cases:
-        return
-    label = f"{counted(len(cases), 'case')} without a specialty: ask a model"
-    with st.expander(label, icon=":material/category:", key="data_specialties_box"):
-        left, right = st.columns(2)
-        with left:
-            maker = ask_seat("data_specialties", "profiler", label="Labelled by", kinds=())
-        with right:
-            address = ask_address("data_specialties")
-        if maker == OTHER:
-            st.warning("Name the model first.", icon=":material/key:")
-            return
-        missing = registry().missing_key(maker, base_url=address)
-        problem = f"{maker} needs a key: set {missing} and restart the dashboard." if missing else None
-        job = Specialties(tuple(entry.case for entry in entries), maker, base_url=address)
-        draw_start(job, "Ask for specialties", "category", "data_specialties_go", problem=problem)
+    if cases:
+        label = f"{counted(len(cases), 'case')} without a specialty: ask a model"
+        with st.expander(label, icon=":material/category:", key="data_specialties_box"):
+            draw_judging(
+                Judging,
+                lambda model, address: Judging("specialty", (model,), data=name, base_url=address),
+                "data_specialties",
+                Judging("specialty").instance,
+            )
 
 
 def _draw_editor(name: str, entries: Sequence[CaseEntry]) -> None:

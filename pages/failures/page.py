@@ -9,16 +9,18 @@ import streamlit as st
 from core.figures.curves import Point, curves
 from core.figures.style import Axis
 from core.frameworks.starts import CAMPAIGN, RELEASE
-from core.jobs.urgency import UrgencyAsking
+from core.jobs.judge import Judging
 from core.measures.base import Row
 from core.measures.belief import CALIBRATION, COURSE
+from core.measures.urgency.report import FORCED
 from core.measures.urgency.report import SECTIONS as URGENCY
+from core.measures.urgency.words import SECTION as IN_WORDS
 from core.store.selection import Selection
 from pages.failures.causes import draw_causes, draw_extract
 from pages.failures.data import beliefs, believing
 from pages.failures.topics import draw_topics
 from pages.kit.empty import draw_empty
-from pages.kit.jobs import ask_budget, draw_job, draw_start
+from pages.kit.jobs import ask_budget, draw_job, draw_judging, draw_start
 from pages.kit.names import model_colours
 from pages.kit.page import draw_sections, show
 from pages.kit.section import draw_result, draw_section
@@ -70,14 +72,23 @@ def course_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> g
 
 
 def draw_urgency(selection: Selection) -> None:
-    if not draw_job(UrgencyAsking, "urgency"):
+    asking = Judging(FORCED, conversations=selection.of_conversations)
+    if not draw_job(Judging, "urgency", asking.instance):
         with st.expander("Ask the doctors’ models how urgent they are", icon=":material/e911_emergency:"):
             budget = ask_budget("urgency_budget")
-            draw_start(UrgencyAsking(selection.of_conversations), "Ask", "e911_emergency", "urgency_go", budget)
+            draw_start(asking, "Ask", "e911_emergency", "urgency_go", budget)
     for section in URGENCY:
         name = f"urgency_{section.options.get('part', 'shares')}"
         if draw_section(section, selection, name=name) is None:
-            return
+            break
+    with st.expander("Have a model read what the doctors advised in their own words", icon=":material/gavel:"):
+        draw_judging(
+            Judging,
+            lambda model, address: Judging("urgency_words", (model,), selection.of_conversations, base_url=address),
+            "urgency_words",
+            Judging("urgency_words").instance,
+        )
+    draw_section(IN_WORDS, selection, name="urgency_words")
 
 
 def draw_failures() -> None:

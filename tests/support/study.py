@@ -193,11 +193,8 @@ def any_model(body: dict[str, Any]) -> str:
     if "List what the doctor could ask about" in first:
         passages = re.findall(r"[^.,;]{12,60}(?=[.,;])", _text(first))
         return json.dumps({"items": [{"key": f"topic {n}", "value": words} for n, words in enumerate(passages)]})
-    if "Say which medical specialty" in first:
-        item = first.rpartition("<quoted>")[2].partition("</quoted>")[0]
-        return json.dumps({"quotation": " ".join(item.split()[:4]), "specialty": "Cardiology"})
-    if "You fill in a form about a medical consultation" in first:
-        return _judged(next(text for text in messages if re.search(r"^Question q1: ", text, re.MULTILINE)))
+    if "You fill in a form" in first:
+        return _judged("\n".join(messages))
     if "who fills in a form" in first:
         return _form(first)
     if "Reply with one word, Yes or No" in last:
@@ -227,13 +224,19 @@ def _opening(prompt: str) -> str:
     return json.dumps({"complaint": complaint, "opening": f"Hello doctor. It is the {complaint}. Can you help me?"})
 
 
-def _judged(form: str) -> str:
-    """Fill in a judge's form with the last answer to each question, which needs no quotation, and without places."""
-    entries = {}
-    for name, question in re.findall(r"^Question (q\d+): (.*?)(?=^Question q|\Z)", form, re.MULTILINE | re.DOTALL):
+def _judged(prompt: str) -> str:
+    """Fill in a form with the last answer to each question, quoting the beginning of what is judged, without places."""
+    material = prompt.rpartition("<quoted>")[2].partition("</quoted>")[0]
+    first = re.search(r"^\[0\] [^:]+: (.+)", material, re.MULTILINE)
+    words = " ".join((first[1] if first else material.strip().partition("\n")[2]).split()[:4])
+    entries: dict[str, dict[str, Any]] = {}
+    for name, question in re.findall(r"^Question (q\d+): (.*?)(?=^Question q|\Z)", prompt, re.MULTILINE | re.DOTALL):
         listed = re.findall(r"^- ([^=\n]+?)(?: = .*)?$", question, re.MULTILINE)
         answers = [answer for answer in listed if answer not in ("cannot judge", "not applicable")]
-        entries[name] = {"quotations": [], **({"reason": "So.", "answer": answers[-1]} if answers else {})}
+        quoted = [{"message": 0, "words": words}]
+        entries[name] = (
+            {"quotations": quoted, "reason": "So.", "answer": answers[-1]} if answers else {"quotations": []}
+        )
     return json.dumps(entries)
 
 

@@ -10,7 +10,8 @@ from typing import Any
 from core.events import Ended, EndReason, Finished, Started, Utterance
 from core.jobs.ask_job import AskOutcome, run_job
 from core.jobs.engine import Options
-from core.jobs.urgency import UrgencyAsking
+from core.jobs.judge import Judging
+from core.measures.urgency.report import FORCED
 from core.models.failures import RetryPolicy
 from core.models.registry import load_registry
 from core.store.database import Store
@@ -57,7 +58,8 @@ def about(body: Mapping[str, Any]) -> str:
 
 
 def says(level: object, words: str = "my chest hurts") -> str:
-    return json.dumps({"quotation": words, "reason": "because", "level": level})
+    quotations = [{"words": words}] if words else []
+    return json.dumps({"q1": {"quotations": quotations, "reason": "because", "answer": level}})
 
 
 def asked(
@@ -65,7 +67,7 @@ def asked(
 ) -> AskOutcome:
     """Ask the doctors of runs; ``replies`` is "case.trial" → what the doctor answers."""
     provider.script = lambda body: replies[about(body)]
-    job = UrgencyAsking(Selection(runs=list(runs)), base_url=provider.base_url, **options)
+    job = Judging(FORCED, conversations=Selection(runs=list(runs)), base_url=provider.base_url, **options)
     outcome = run_job(job, store, load_registry(retry=NO_WAIT), Options(concurrency=1))
     fold(store)
     return outcome

@@ -19,7 +19,7 @@ from core.judging.form import FormQuestion, forms
 from core.measures.experts.judged import judged_items
 from core.reviews.state import ReviewState, state_of
 from core.store.database import Store
-from core.store.queries.case_labels import ALLOWED, NO, YES, CaseLabel, LabelField, add_labels, label_of, lines_of
+from core.store.queries.case_labels import CaseLabel, LabelField, add_labels, filled_value, label_of, lines_of
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,7 @@ def filling_of(store: Store, state: ReviewState) -> Filling:
                 if value is None:
                     left_out[reason] += 1
                     continue
-                if ALLOWED.get(field_name) == (YES, NO):
-                    value = YES if value in question.yes else NO
+                value = filled_value(field_name, value, question.yes)
             else:
                 # an answer in words is optional: whoever left it empty named nothing
                 finished = sum(state.complete(by_item[item.item], name) for name in by_item[item.item].annotators)

@@ -1,7 +1,7 @@
 """The scale of urgency, the levels of the cases of this project, and what a given level is against them.
 
-Levels are times until care, of this project's own wording (``prompts/urgency/ask.md`` has them in full). The levels of
-the library are in ``data/urgency``; those of other cases are labels (``core.store.queries.case_labels``).
+The levels of the library are in ``data/urgency``; those of other cases are labels
+(``core.store.queries.case_labels``).
 """
 
 from __future__ import annotations
@@ -12,16 +12,14 @@ from functools import cache
 from typing import Literal, NamedTuple
 
 from core.errors import AnamnesisError
-from core.paths import URGENCY
+from core.judging.form import read_form
+from core.paths import FORMS, URGENCY
 
 LEVELS: Mapping[int, str] = {
-    1: "immediately",
-    2: "within hours",
-    3: "within a day",
-    4: "by appointment",
-    5: "no appointment",
+    int(option.value): option.label.partition(".")[0].lower()
+    for option in read_form(FORMS / "urgency.yaml").questions[0].options
 }
-"""Level → time until care."""
+"""Level → time until care (1 immediately to 5 no appointment): the beginning of its wording in the form."""
 SEVERE_STEPS = 2
 EMERGENCY, ROUTINE = 2, 4
 """The last level of an emergency, and the first that waits for an appointment."""

@@ -7,63 +7,70 @@ cases. Unanswered conversations and cases without a level are counted and enter 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Annotated, Any, Literal, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
 
+from core.errors import FailureKind
+from core.frameworks.answering import reason_of
 from core.frameworks.casting import is_model
 from core.frameworks.starts import URGENCY
-from core.judging.judgement import Quotation
+from core.judging.judgement import Judgement
 from core.measures.base import CASES_OF_RUNS, Columns, Listed, MetricRequest, Row, Section, metric
 from core.measures.urgency.levels import LEVELS, is_severe, levels_of_files, triage_of
 from core.stats.smoothed import mean_interval
 from core.store.database import Store
-from core.store.queries.urgency_answers import (
-    UrgencyAnswer,
-    UrgencyConversation,
-    urgency_answers,
-    urgency_conversations,
-)
+from core.store.queries.judgements import judgements
+from core.store.queries.urgency import UrgencyConversation, urgency_conversations
 from core.store.selection import Selection
 
 By = Literal["level", "specialty", "dataset"]
+FORCED = "urgency_forced"
+"""The form of the question to the doctor's own model."""
 NO_LEVEL, NOT_ASKED, BROKEN_OFF = "no level", "not asked", "conversation broke off"
+SEVERE, UNANSWERED = "severe under-triage", "unanswered"
+FIGURES = ("exact", "over-triage", "under-triage", SEVERE)
 MANY_UNANSWERED = 0.1
 """A larger share of unanswered conversations makes the note on them severe."""
-_SHARE = Columns("share", excluded="excluded")
+SHARE = Columns("share", excluded="excluded")
 _FILE = "data/urgency"
 
 
-@dataclass(frozen=True)
-class TriagedConversation:
-    """A conversation with the level of its case and the level that its doctor gave, each 1 to 5 or ``None``.
+@dataclass(frozen=True, kw_only=True)
+class TriagedConversation(UrgencyConversation):
+    """A conversation with the level of its case (1 to 5 or ``None``), and the answer on the level that its doctor gave.
 
-    ``source`` of the case's level: ``data/urgency``, or the origin of its label. ``outcome`` is that of the answer
-    (``core.store.queries.urgency_answers.UrgencyOutcome``), ``not asked``, or that the conversation broke off.
-    ``other_version``: the provider named another version of the model than in the conversations of its run.
+    ``source`` of the case's level: ``data/urgency``, or the origin of its label.
     """
 
-    trial_id: str
-    model: str
-    doctor: str
-    case_key: str
-    specialty: str
-    dataset: str
     level: int | None
     source: str
-    given: int | None
-    outcome: str
-    quotation: Quotation | None = None
-    reason: str = ""
-    other_version: bool = False
+    answer: Judgement | None = None
+
+    @property
+    def outcome(self) -> str:
+        """``answered``, or why there is no level; an answer that is no level is its own outcome."""
+        if self.answer is None:
+            return NOT_ASKED if self.ended else BROKEN_OFF
+        if self.answer.value is None:
+            kind = self.answer.failure.partition(":")[0]
+            return reason_of(kind) if kind in get_args(FailureKind) else "unreadable"
+        if self.answer.void:
+            return "invented quotation"
+        return "answered" if self.given else self.answer.value
+
+    @property
+    def given(self) -> int | None:
+        value = self.answer.value if self.answer and self.answer.counts else None
+        return next((level for level in LEVELS if str(level) == value), None)
 
     @property
     def asked(self) -> bool:
-        return self.outcome not in (NOT_ASKED, BROKEN_OFF)
+        return self.answer is not None
 
     @property
     def levels(self) -> tuple[int, int] | None:
@@ -71,22 +78,21 @@ class TriagedConversation:
         return None if self.level is None or self.given is None else (self.level, self.given)
 
     def counts_in(self, figure: str) -> bool:
+        """Return whether it is counted in a figure: a triage of answered conversations, unanswered, or an outcome."""
+        if figure not in FIGURES:
+            return figure == self.outcome if figure != UNANSWERED else not (self.answer and self.answer.counts)
         assert self.levels is not None, "only answered conversations have a triage"
         return is_severe(*self.levels) if figure == SEVERE else triage_of(*self.levels) == figure
 
 
-SEVERE, UNANSWERED = "severe under-triage", "unanswered"
-FIGURES = ("exact", "over-triage", "under-triage", SEVERE)
-
-
 class UrgencyReading(NamedTuple):
-    """The conversations of a selection under the prompts by which one was asked last; empty if none was asked.
+    """The conversations of a selection, with the answers under the same prompts as the ``last`` one.
 
-    ``other_prompts`` is the number of answers under other prompts.
+    ``other_prompts`` is the number of answers under other prompts, or by another judge.
     """
 
     conversations: list[TriagedConversation]
-    prompt_hash: str
+    last: Judgement | None
     other_prompts: int = 0
 
     def by_condition(self) -> dict[str, list[TriagedConversation]]:
@@ -94,51 +100,32 @@ class UrgencyReading(NamedTuple):
         groups: dict[str, list[TriagedConversation]] = defaultdict(list)
         for conversation in self.conversations:
             groups[conversation.model].append(conversation)
-        return {
-            model: conversations
-            for model, conversations in groups.items()
-            if any(conversation.asked for conversation in conversations)
-        }
+        return {model: group for model, group in groups.items() if any(played.asked for played in group)}
 
 
-def read_urgency(store: Store, selection: Selection, prompt_hash: str = "") -> UrgencyReading:
-    """Read the conversations of a selection with their levels; ``prompt_hash`` overrides the prompts used last."""
+def read_urgency(
+    store: Store, selection: Selection, form: str = FORCED, last: Judgement | None = None
+) -> UrgencyReading:
+    """Read the conversations of a selection with their levels; ``last`` overrides the last answer in the selection."""
     with store.read() as cursor:
         conversations = urgency_conversations(cursor, selection)
-        answers = urgency_answers(cursor, selection)
-    if not prompt_hash and answers:
-        prompt_hash = answers[-1].prompt_hash
-    by_trial = {answer.trial_id: answer for answer in answers if answer.prompt_hash == prompt_hash}
-    triaged = [_conversation(conversation, by_trial.get(conversation.trial_id)) for conversation in conversations]
-    return UrgencyReading(triaged, prompt_hash, len(answers) - len(by_trial))
+        stored = judgements(cursor, [form], selection=selection, kinds=["model"])
+    answers = sorted((answer for answer in stored if answer.repeat == 1), key=lambda answer: answer.at)
+    last = last or (answers[-1] if answers else None)
+    by_subject = {answer.subject: answer for answer in answers if last and _prompts(answer) == _prompts(last)}
+    triaged = []
+    for conversation in conversations:
+        level, source = conversation.label, conversation.origin or ""
+        if source in ("", "model") and (of_file := levels_of_files().get(conversation.case_key)):
+            level, source = of_file.level, _FILE
+        answer = by_subject.get(f"talk:{conversation.trial_id}")
+        triaged.append(TriagedConversation(**vars(conversation), level=level, source=source, answer=answer))
+    return UrgencyReading(triaged, last, len(answers) - len(by_subject))
 
 
-def _conversation(conversation: UrgencyConversation, answer: UrgencyAnswer | None) -> TriagedConversation:
-    level, source = conversation.label, conversation.origin or ""
-    if level is None and (of_file := levels_of_files().get(conversation.case_key)):
-        level, source = of_file.level, _FILE
-    unasked = TriagedConversation(
-        conversation.trial_id,
-        conversation.model,
-        conversation.doctor,
-        conversation.case_key,
-        conversation.specialty,
-        conversation.dataset,
-        level,
-        source,
-        given=None,
-        outcome=NOT_ASKED if conversation.ended else BROKEN_OFF,
-    )
-    if answer is None:
-        return unasked
-    return replace(
-        unasked,
-        given=answer.level if answer.outcome == "answered" else None,
-        outcome=answer.outcome,
-        quotation=answer.quotation,
-        reason=answer.reason,
-        other_version=bool(answer.served_by and conversation.served and answer.served_by not in conversation.served),
-    )
+def _prompts(answer: Judgement) -> tuple[str, ...]:
+    """Return what is equal in answers that are shown together; each doctor is the judge of its own conversations."""
+    return (*(() if answer.form == FORCED else (answer.judge.name,)), answer.judge.prompt_hash, answer.against)
 
 
 @metric(
@@ -164,7 +151,7 @@ def report_urgency(
     """
     reading = request.read(read_urgency, request.selection)
     groups = reading.by_condition()
-    _note(request, reading, [conversation for conversations in groups.values() for conversation in conversations])
+    _note(request, reading, list(chain.from_iterable(groups.values())))
     if part == "shares" and by is None:
         request.case_values = _case_values(groups)
     for model, conversations in groups.items():
@@ -173,13 +160,14 @@ def report_urgency(
         elif part == "list":
             yield from _too_late(model, conversations)
         else:
-            for label, group in _groups(conversations, by):
-                yield from _share_rows({"model": model, **label}, group)
+            for label, group in split(conversations, by):
+                yield from share_rows({"model": model, **label}, group)
 
 
-def _groups(
+def split(
     conversations: Sequence[TriagedConversation], by: By | None
 ) -> Iterator[tuple[dict[str, str], Sequence[TriagedConversation]]]:
+    """Yield the label and the conversations of each group, in order; those without a level have none by level."""
     if by is None:
         yield {}, conversations
         return
@@ -197,50 +185,45 @@ def in_words(level: int) -> str:
     return f"{level} {LEVELS[level]}"
 
 
-def _share_rows(label: dict[str, str], conversations: Sequence[TriagedConversation]) -> Iterator[Row]:
-    answered = [conversation for conversation in conversations if conversation.levels]
-    outside = Counter(conversation.outcome for conversation in conversations if not conversation.asked)
+def share_rows(
+    label: dict[str, str], conversations: Sequence[TriagedConversation], of_asked: Sequence[str] = (UNANSWERED,)
+) -> Iterator[Row]:
+    """Yield the triage of the answered conversations, and the figures that are shares ``of_asked`` ones."""
     asked = [conversation for conversation in conversations if conversation.asked]
-    outside[NO_LEVEL] = sum(conversation.level is None for conversation in asked)
     with_level = [conversation for conversation in asked if conversation.level is not None]
+    answered = [conversation for conversation in with_level if conversation.levels]
+    outside = Counter(conversation.outcome for conversation in conversations if not conversation.asked)
+    outside[NO_LEVEL] = len(asked) - len(with_level)
     unanswered = Counter(conversation.outcome for conversation in with_level if conversation.given is None)
-    for figure in FIGURES:
-        counts = partial(TriagedConversation.counts_in, figure=figure)
-        yield _row({**label, "figure": figure}, answered, counts, outside + unanswered)
-    yield _row({**label, "figure": UNANSWERED}, with_level, lambda conversation: conversation.given is None, outside)
+    for figure in (*FIGURES, *of_asked):
+        counted, excluded = (answered, outside + unanswered) if figure in FIGURES else (with_level, outside)
+        values = np.array(list(by_case(counted, figure).values()))
+        n_of_these = sum(conversation.counts_in(figure) for conversation in counted)
+        yield Row(
+            {**label, "figure": figure},
+            float(values.mean()) if values.size else None,
+            *mean_interval(values),
+            len(values),
+            dict(+excluded),
+            {"n_conversations": len(counted), "n_of_these": n_of_these},
+            columns=SHARE,
+        )
 
 
-def _row(
-    label: dict[str, str],
-    conversations: Sequence[TriagedConversation],
-    counts: Callable[[TriagedConversation], bool],
-    excluded: Counter[str],
-) -> Row:
-    values = np.array(list(_by_case(conversations, counts).values()))
-    more = {"n_conversations": len(conversations), "n_of_these": sum(map(counts, conversations))}
-    mean = float(values.mean()) if values.size else None
-    return Row(label, mean, *mean_interval(values), len(values), dict(+excluded), more, columns=_SHARE)
-
-
-def _by_case(
-    conversations: Iterable[TriagedConversation], counts: Callable[[TriagedConversation], bool]
-) -> dict[str, float]:
-    """Return case → the share (0 to 1) of its conversations that count."""
+def by_case(conversations: Iterable[TriagedConversation], figure: str) -> dict[str, float]:
+    """Return case → the share (0 to 1) of its conversations that are counted in a figure."""
     of_case: dict[str, list[bool]] = defaultdict(list)
     for conversation in conversations:
-        of_case[conversation.case_key].append(counts(conversation))
+        of_case[conversation.case_key].append(conversation.counts_in(figure))
     return {case: sum(values) / len(values) for case, values in of_case.items()}
 
 
-def _case_values(groups: dict[str, list[TriagedConversation]]) -> pd.DataFrame:
+def _case_values(groups: Mapping[str, Sequence[TriagedConversation]]) -> pd.DataFrame:
     rows = [
         (model, figure, case, share)
         for model, conversations in groups.items()
         for figure in FIGURES
-        for case, share in _by_case(
-            [conversation for conversation in conversations if conversation.levels],
-            partial(TriagedConversation.counts_in, figure=figure),
-        ).items()
+        for case, share in by_case((played for played in conversations if played.levels), figure).items()
     ]
     return pd.DataFrame(rows, columns=["model", "figure", "case_key", "value"])
 
@@ -248,54 +231,66 @@ def _case_values(groups: dict[str, list[TriagedConversation]]) -> pd.DataFrame:
 def _table(model: str, conversations: Sequence[TriagedConversation]) -> Iterator[dict[str, Any]]:
     """Yield a row for each level of cases with the number of conversations by given level."""
     for level in LEVELS:
-        of_level = [
-            conversation for conversation in conversations if conversation.level == level and conversation.asked
-        ]
-        given = Counter(conversation.given for conversation in of_level)
+        of_level = [played for played in conversations if played.level == level and played.asked]
+        given = Counter(played.given for played in of_level)
         yield {
             "model": model,
             "level": in_words(level),
-            "cases": len({conversation.case_key for conversation in of_level}),
+            "cases": len({played.case_key for played in of_level}),
             **{f"given {number}": given[number] for number in LEVELS},
             UNANSWERED: given[None],
         }
 
 
 def _too_late(model: str, conversations: Sequence[TriagedConversation]) -> Iterator[dict[str, Any]]:
-    late = [
-        conversation for conversation in conversations if conversation.levels and conversation.counts_in("under-triage")
-    ]
-    for conversation in sorted(
-        late,
-        key=lambda conversation: (
-            not conversation.counts_in(SEVERE),
-            conversation.level,
-            conversation.case_key,
-            conversation.trial_id,
-        ),
-    ):
-        assert conversation.levels is not None
-        level, given = conversation.levels
-        yield {
-            "model": model,
-            "case": conversation.case_key,
-            "trial_id": conversation.trial_id,
-            "level": in_words(level),
-            "given": in_words(given),
-            "severe": conversation.counts_in(SEVERE),
-            "message": conversation.quotation.message if conversation.quotation else None,
-            "words": conversation.quotation.words if conversation.quotation else "",
-            "reason": conversation.reason,
-        }
+    rows = []
+    for conversation in conversations:
+        if conversation.levels and conversation.answer and conversation.counts_in("under-triage"):
+            level, given = conversation.levels
+            quoted = next(iter(conversation.answer.quotations), None)
+            row = {
+                "model": model,
+                "case": conversation.case_key,
+                "trial_id": conversation.trial_id,
+                "level": in_words(level),
+                "given": in_words(given),
+                "severe": conversation.counts_in(SEVERE),
+                "message": quoted.message if quoted else None,
+                "words": quoted.words if quoted else "",
+                "reason": conversation.answer.reason,
+            }
+            rows.append(row)
+    yield from sorted(rows, key=lambda row: (not row["severe"], row["level"], row["case"], row["trial_id"]))
 
 
 def _note(request: MetricRequest, reading: UrgencyReading, conversations: Sequence[TriagedConversation]) -> None:
-    asked = [conversation for conversation in conversations if conversation.asked]
-    if not asked:
+    if reading.last is None or not conversations:
         return
-    by_source = Counter(
-        conversation.source for conversation in {conversation.case_key: conversation for conversation in asked}.values()
+    note_levels(request, conversations)
+    request.note(
+        f"Each doctor's model was asked after the conversation and outside of its framework (prompts "
+        f"{reading.last.judge.prompt_hash[:6]}): what it told the patient may differ.",
+        kind="urgency",
     )
+    note_unanswered(request, conversations)
+    rules = {conversation.doctor for conversation in reading.conversations if not is_model(conversation.doctor)}
+    if rules:
+        request.note(f"A rule or a person cannot be asked: {', '.join(sorted(rules))}.", kind="urgency")
+    named = [(played.answer.served_by, played.served) for played in conversations if played.answer and played.served]
+    if other := sum(bool(answering) and answering not in served for answering, served in named):
+        request.note(
+            f"{other:,} answers are by another version of the model than the one that the provider served in the "
+            "conversations.",
+            "high",
+            kind="served",
+        )
+    if reading.other_prompts:
+        request.note(f"{reading.other_prompts:,} answers under other prompts are not shown.", kind="urgency")
+
+
+def note_levels(request: MetricRequest, conversations: Iterable[TriagedConversation]) -> None:
+    """Say who stated the levels of the cases of conversations that were asked about."""
+    by_source = Counter({played.case_key: played.source for played in conversations if played.asked}.values())
     if of_file := by_source.pop(_FILE, 0):
         request.note(
             f"The levels of {of_file:,} cases are by one author of this project, from the whole text of the case, and "
@@ -313,12 +308,12 @@ def _note(request: MetricRequest, reading: UrgencyReading, conversations: Sequen
     if by_source:
         origins = ", ".join(f"{origin} {n:,}" for origin, n in by_source.most_common())
         request.note(f"Levels by labels of the cases: {origins}.", kind="levels")
-    request.note(
-        f"Each doctor's model was asked after the conversation and outside of its framework (prompts urgency "
-        f"{reading.prompt_hash[:6]}): what it told the patient may differ.",
-        kind="urgency",
-    )
-    if unanswered := Counter(conversation.outcome for conversation in asked if conversation.given is None):
+
+
+def note_unanswered(request: MetricRequest, conversations: Sequence[TriagedConversation]) -> None:
+    """Say how many conversations have no level and why; many of them make the note severe."""
+    asked = [conversation for conversation in conversations if conversation.asked]
+    if unanswered := Counter(played.outcome for played in asked if played.counts_in(UNANSWERED)):
         share = unanswered.total() / len(asked)
         reasons = ", ".join(f"{outcome.replace('_', ' ')} {n:,}" for outcome, n in unanswered.most_common())
         request.note(
@@ -330,18 +325,6 @@ def _note(request: MetricRequest, reading: UrgencyReading, conversations: Sequen
     if outside := Counter(conversation.outcome for conversation in conversations if not conversation.asked):
         words = ", ".join(f"{outcome} {n:,}" for outcome, n in outside.items())
         request.note(f"Conversations that enter no figure: {words}.", kind="unanswered")
-    rules = {conversation.doctor for conversation in reading.conversations if not is_model(conversation.doctor)}
-    if rules:
-        request.note(f"A rule or a person cannot be asked: {', '.join(sorted(rules))}.", kind="urgency")
-    if other := sum(conversation.other_version for conversation in asked):
-        request.note(
-            f"{other:,} answers are by another version of the model than the one that the provider served in the "
-            "conversations.",
-            "high",
-            kind="served",
-        )
-    if reading.other_prompts:
-        request.note(f"{reading.other_prompts:,} answers under other prompts are not shown.", kind="urgency")
 
 
 FIGURES_SECTION = Section(

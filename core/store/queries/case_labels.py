@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal, NamedTuple, TypeVar, get_args
 
@@ -86,6 +86,11 @@ def label_of(case: Case, field: LabelField, value: str, origin: LabelOrigin, mad
     return CaseLabel(case.case_key, case.text_hash, field, value, origin, made_by, note.strip(), time.time())
 
 
+def filled_value(field: LabelField, answer: str, yes: Collection[str]) -> str:
+    """Return the value of a field by the answer to a question; answers in ``yes`` are yes in a field of yes or no."""
+    return answer if ALLOWED.get(field) != (YES, NO) else YES if answer in yes else NO
+
+
 def add_labels(store: Store, labels: Iterable[CaseLabel]) -> int:
     """Journal and store the labels that differ from those in force; return their number."""
     access.require("run")
@@ -120,11 +125,6 @@ def labels_in_force(
         label = CaseLabel(**row)
         labels[label.case_key, label.text_hash][label.field] = label
     return dict(labels)
-
-
-def cases_labelled_by(cursor: duckdb.DuckDBPyConnection, field: LabelField, made_by: str) -> set[CaseText]:
-    sql = "SELECT DISTINCT case_key, text_hash FROM case_labels WHERE field = ? AND made_by = ?"
-    return {(key, text_hash) for key, text_hash in cursor.execute(sql, [field, made_by]).fetchall()}
 
 
 def development_counts(cursor: duckdb.DuckDBPyConnection) -> dict[str, int]:

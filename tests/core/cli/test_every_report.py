@@ -38,7 +38,7 @@ OPTIONS: Mapping[str, dict[str, str]] = {"monitor": {"versions": "openai/b,opena
 """Report → the options that it needs here."""
 WITHOUT_ROWS = set(
     "calibration graded_choices graders hypotheses ledger memorisation preferences prefixes prompts rubric_differences"
-    " rubric_safety served urgency".split()
+    " rubric_safety served urgency urgency_words".split()
 )
 """Reports of jobs, or of runs, that the study does not have; the judged runs share no case of equal content."""
 

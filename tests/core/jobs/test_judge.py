@@ -11,10 +11,11 @@ import pytest
 
 from core.asking.scene import Turn
 from core.datasets.select import cases_of
+from core.errors import UsageError
 from core.jobs.ask_job import AskOutcome, run_job
 from core.jobs.engine import Options
 from core.jobs.judge import Judging
-from core.judging.form import CANNOT_JUDGE, Form
+from core.judging.form import CANNOT_JUDGE, Form, read_form
 from core.judging.judgement import Judgement
 from core.judging.request import Material, answers_in, judge_request, judging_pack, numbered, reply_form
 from core.models import keys
@@ -113,6 +114,23 @@ def test_a_changed_question_is_asked_again_and_the_others_are_not(store: Store, 
     assert sorted(a.question for a in stored(store)) == ["polite", "polite", "warm"]
 
 
+def test_only_those_judge_for_whom_the_form_is(store: Store, provider: FakeProvider) -> None:
+    with pytest.raises(UsageError, match="doctor cannot judge"):
+        run_job(Judging("manners", ("doctor",)), store, load_registry(), Options(1))
+
+
+def test_a_form_takes_the_options_of_another(tmp_path: Path) -> None:
+    path = tmp_path / "own.yaml"
+    question = "{id: a, title: T, wording: W, options_from: urgency, options: OWN}"
+    text = f"title: Own\nabout: conversation\nquestions: [{question}]\n"
+    path.write_text(text.replace("OWN", "{never: Not at all}"))
+    assert read_form(path).questions[0].values == ("1", "2", "3", "4", "5", "never")
+    for wrong, word in ((text.replace("OWN", "[a]"), "VALUE"), (text.replace("urgency", "nowhere"), "nowhere")):
+        path.write_text(wrong)
+        with pytest.raises(UsageError, match=word):
+            read_form(path)
+
+
 def test_a_failed_provider_leaves_failures_and_no_answer(store: Store, provider: FakeProvider) -> None:
     provider.script = lambda body: "I had rather not say."
     outcome = judge(provider, store, limit=1)
@@ -134,6 +152,8 @@ def test_what_is_read_of_replies() -> None:
         (yes_no, doctor, entry("no", invented), ("no", True, ["unverified"])),
         (yes_no, doctor, entry("yes", "No fever at all.", 3), ("yes", True, ["verified"])),  # of the patient
         (yes_no, doctor, entry("yes", greeting, 0), ("yes", True, ["verified"])),  # nobody's words
+        (yes_no, {}, entry("yes", greeting, 0), ("yes", True, ["verified"])),
+        (yes_no, {}, entry("yes", "No fever at all.", 3), ("yes", False, ["verified"])),
         (yes_no, doctor, entry("no"), ("no", False, [])),  # what was never said has no words
         (yes_no, doctor, entry(CANNOT_JUDGE), (CANNOT_JUDGE, False, [])),
         (yes_no, doctor, entry("yes"), "without a quotation"),

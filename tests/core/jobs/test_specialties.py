@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from core.case import Case
+from core.case import SPECIALTIES, Case
 from core.datasets import imported
+from core.datasets.select import without_specialty
 from core.errors import AnamnesisError
 from core.jobs.ask_job import AskOutcome, run_job
 from core.jobs.engine import Options
-from core.jobs.specialties import Specialties, maker, read_label, without_specialty
+from core.jobs.judge import Judging
+from core.judging.form import form_named
 from core.measures.case_distribution import distribution, read_labels
 from core.models.registry import load_registry
-from core.prompts import load_pack
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.case_labels import add_labels, label_of, specialties_of
+from core.store.queries.case_labels import add_labels, label_of, labels_in_force, specialties_of
+from core.store.upkeep import verify
 from tests.support.fake_provider import FakeProvider, running
 from tests.support.replies import failing
 
 MODEL = "openai/test"
-BY = maker(MODEL, load_pack("cases"))
 
 
 def case(number: int, specialty: str = "Other", data_set: str = "exam", source: str = "exam") -> Case:
@@ -34,16 +35,17 @@ def case(number: int, specialty: str = "Other", data_set: str = "exam", source: 
 
 
 CASES = [case(1), case(2, source="other exam"), case(3)]
+STATED = [case(1, "Cardiology", "stated"), case(2, "Other", "stated")]
 
 
-def reply(specialty: str = "Cardiology", words: str = "crushing chest pain") -> str:
-    return json.dumps({"quotation": words, "specialty": specialty})
+def reply(answer: str = "Cardiology", words: str = "crushing chest pain") -> str:
+    return json.dumps({"q1": {"quotations": [{"words": words}], "reason": "So.", "answer": answer}})
 
 
 @pytest.fixture
 def store(db: Path) -> Store:
     imported.save("exam", CASES)
-    imported.save("stated", [case(1, "Cardiology", "stated"), case(2, "Other", "stated")])
+    imported.save("stated", STATED)
     return Store()
 
 
@@ -54,8 +56,8 @@ def model() -> Iterator[FakeProvider]:
         yield fake
 
 
-def label(store: Store, model: FakeProvider, cases: Sequence[Case] = CASES, **options: Any) -> AskOutcome:
-    job = Specialties(tuple(cases), MODEL, base_url=model.base_url, **options)
+def label(store: Store, model: FakeProvider, form: str = "specialty", data: str = "exam", **options: Any) -> AskOutcome:
+    job = Judging(form, (MODEL,), data=data, base_url=model.base_url, **options)
     return run_job(job, store, load_registry(), Options(1))
 
 
@@ -64,31 +66,21 @@ def effective(store: Store) -> list[str]:
         return list(specialties_of(cursor, dict(enumerate(CASES))).values())
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        (reply("Cardiac surgery"), "none of the names"),
-        (reply(words="a rash"), "does not stand in the item"),
-        ("Cardiology", "JSON"),
-    ],
-)
-def test_a_label_needs_a_name_of_the_twelve_and_words_of_the_case(text: str, why: str) -> None:
-    with pytest.raises(ValueError, match=why):
-        read_label(text, CASES[0])
-    assert read_label(reply("cardiology "), CASES[0]).value == "Cardiology"
-
-
-@pytest.mark.slow
 def test_labels_are_made_once_corrected_by_people_and_restored(store: Store, model: FakeProvider) -> None:
+    assert form_named("specialty").questions[0].values == SPECIALTIES
     outcome = label(store, model)
-    assert (outcome.done, outcome.counts["Cardiology"], outcome.counts["Neurology"]) == (3, 2, 1)
+    assert (outcome.done, outcome.counts["answers"]) == (3, 3)
     assert "MI" not in str(model.requests[0]), "the answer is not shown"
     assert effective(store) == ["Cardiology", "Neurology", "Cardiology"]
+    with store.read() as cursor:
+        made = labels_in_force(cursor)[CASES[0].case_key, CASES[0].text_hash]["specialty"]
+    assert (made.origin, made.note, made.made_by.split()[0]) == ("model", "crushing chest pain", MODEL)
+    assert len(made.made_by.split()[1]) == 8
+    assert verify(store).findings == ()
     add_labels(store, [label_of(CASES[1], "specialty", "Rheumatology", "person", "Ada")])
     requests = len(model.requests)
     assert label(store, model).kept == 3
     assert len(model.requests) == requests
-    assert label(store, model, again=True).done == 3
     store.path.unlink()
     fold(store)
     assert effective(store) == ["Cardiology", "Rheumatology", "Cardiology"]
@@ -103,17 +95,33 @@ def test_labels_are_made_once_corrected_by_people_and_restored(store: Store, mod
 
 
 def test_a_stated_specialty_is_not_asked_about(store: Store, model: FakeProvider) -> None:
-    stated = [case(1, "Cardiology", "stated"), case(2, "Other", "stated")]
-    assert without_specialty([*stated, case(3, "Anatomy"), *CASES]) == [case(3, "Anatomy"), *CASES]
-    assert without_specialty(stated[1:]) == [], "also if only cases of Other are chosen"
-    with pytest.raises(AnamnesisError, match="--stated"):
-        label(store, model, stated)
-    assert label(store, model, stated, stated=True).done == 2
+    assert without_specialty([*STATED, case(3, "Anatomy"), *CASES]) == [case(3, "Anatomy"), *CASES]
+    assert without_specialty(STATED[1:]) == [], "also if only cases of Other are chosen"
+    with pytest.raises(AnamnesisError, match="no item"):
+        label(store, model, data="stated")
+    assert label(store, model, data="stated", stated=True).done == 2
 
 
-def test_a_failure_is_no_label(store: Store, model: FakeProvider) -> None:
-    model.script = lambda body: failing(400, "no")
-    assert label(store, model, CASES[:1]).failed == 1
-    model.script = lambda body: reply(words="a rash")
-    assert label(store, model, CASES[:1]).failed == 1
+def test_a_failure_an_invented_quotation_and_no_name_of_the_twelve_are_no_label(
+    store: Store, model: FakeProvider
+) -> None:
+    for text, done in ((failing(400, "no"), 0), (reply("Cardiac surgery"), 0), (reply(words="a rash"), 1)):
+        model.script = lambda body, text=text: text
+        assert label(store, model, limit=1).done == done
     assert effective(store) == ["Other", "Other", "Other"]
+
+
+def test_any_question_that_fills_a_field_makes_labels_of_the_model(store: Store, model: FakeProvider) -> None:
+    model.script = lambda body: json.dumps(
+        {
+            "q1": {"quotations": [{"words": "chest pain"}], "reason": "So.", "answer": "several"},
+            "q2": {"quotations": [], "reason": "So.", "answer": "no"},
+        }
+    )
+    assert label(store, model, "case_quality", limit=1).done == 1
+    with store.read() as cursor:
+        made = labels_in_force(cursor)[CASES[0].case_key, CASES[0].text_hash]
+    assert {name: (label.value, label.origin) for name, label in made.items()} == {
+        "single_diagnosis": ("no", "model"),
+        "answer_in_vignette": ("no", "model"),
+    }

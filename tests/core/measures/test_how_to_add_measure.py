@@ -212,6 +212,6 @@ def test_what_a_metric_needs_is_named_without_a_command_and_made_by_one_that_exi
     missing = starts.Missing("Nothing is here.", starts.CASES, starts.URGENCY)
     assert str(missing) == (
         "Nothing is here. Import cases: `python -m core import cases PATH`. Ask how urgent they are: "
-        "`python -m core job urgency`."
+        "`python -m core job judge urgency_forced`."
     )
     assert (missing.sentence, missing.starts) == ("Nothing is here.", (starts.CASES, starts.URGENCY))

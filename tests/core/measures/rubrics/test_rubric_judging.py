@@ -24,7 +24,6 @@ from core.measures import agreement
 from core.measures.base import MetricRequest, Row
 from core.measures.rubrics.reading import read_rubric_outcomes
 from core.measures.rubrics.scores import OTHER_SPEAKER, VOIDED
-from core.measures.urgency.asking import read_urgency
 from core.models.failures import RetryPolicy
 from core.models.registry import Registry, load_registry
 from core.models.settings import default_paths
@@ -377,24 +376,6 @@ def test_a_scripted_greeting_is_no_evidence_and_an_opening_is_of_the_patient() -
         if answered(criterion, dialogue, answer, quoted).void != voided:
             wrong.append((dialogue, criterion, answer, quoted))
     assert wrong == []
-
-
-def test_a_scripted_first_message_is_no_evidence_for_other_judges() -> None:
-    """Of urgency and of a question of a form; P0 states the complaint."""
-    greeting = (
-        Turn("doctor", "Any symptoms today?", scripted=True),
-        Turn("patient", "None to speak of."),
-        Turn("doctor", "Any fever today?"),
-    )
-    opening = (Turn("patient", "My chest hurts badly.", scripted=True), Turn("doctor", "Since when?"))
-
-    def urgency(dialogue: tuple[Turn, ...], words: str) -> str:
-        return read_urgency(json.dumps({"quotation": words, "level": 1}), dialogue).quotation.state
-
-    assert urgency(greeting, "Any symptoms today?") == "unverified"
-    assert urgency(greeting, "Any fever today?") == "verified"
-    assert urgency(opening, "My chest hurts badly.") == "verified"
-
 
 
 def test_a_verdict_on_words_of_the_patient_is_unjudged_and_counted(store: Store) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +17,29 @@ from core.cli.app import main
 from core.datasets import imported
 from core.datasets.select import cases_of
 from core.errors import AnamnesisError, UsageError
+from core.jobs.ask_job import run_job
+from core.jobs.engine import Options
+from core.jobs.judge import Judging
+from core.journal import RowLine
+from core.judging.form import form_named
+from core.judging.request import Material, answers_in
 from core.measures.base import MetricRequest, Result, Row
 from core.measures.notes import result_of
-from core.measures.urgency.asking import read_urgency as read_reply
 from core.measures.urgency.levels import LEVELS, is_severe, levels_of_files, triage_of
-from core.measures.urgency.report import read_urgency, report_urgency
+from core.measures.urgency.report import FORCED, read_urgency, report_urgency
+from core.measures.urgency.words import report_urgency_words
+from core.models.registry import load_registry
 from core.report.evaluation import read_facts
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.case_labels import label_of
+from core.store.queries.case_labels import add_labels, label_of
 from core.store.selection import Selection
 from core.store.written import write
-from tests.core.store.builders import a_call, a_case, a_header, a_trial, write_journal
+from tests.core.store.builders import a_call, a_case, a_header, a_trial, keep_lines, write_journal
 from tests.support.fake_provider import FakeProvider, running
-from tests.support.replies import failing
+from tests.support.replies import Reply, failing
 from tests.support.stores import copy_of
-from tests.support.urgency_doctors import about, asked, says, set_levels, write_conversations
+from tests.support.urgency_doctors import NO_WAIT, about, asked, says, set_levels, write_conversations
 
 LEVEL_OF_CASE = {1: 1, 2: 2, 3: 3, 4: 4, 5: 2}
 """Case 6 has no level."""
@@ -142,7 +151,7 @@ def test_the_notes_say_what_the_levels_rest_on(answered_store: Store) -> None:
     assert any("file 5" in note.text for note in notes)
 
 
-def test_a_label_takes_precedence_over_the_file_and_needs_the_words_of_the_case(
+def test_a_persons_label_takes_precedence_over_the_file_and_needs_the_words_of_the_case(
     store: Store, fake_provider_thread: FakeProvider, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("core.measures.urgency.levels.URGENCY", tmp_path)
@@ -151,6 +160,7 @@ def test_a_label_takes_precedence_over_the_file_and_needs_the_words_of_the_case(
     try:
         write_conversations(store, "run", {1: 1, 2: 1, 3: 1})
         set_levels(store, {1: 2})
+        add_labels(store, [label_of(a_case(3), "urgency", "1", "model", "openai/m 1234")])
         other_words = label_of(a_case(2, vignette="Other words."), "urgency", "1", "person", "Ada")
         with store.write() as connection:
             write(connection, "case_label", [vars(other_words)])
@@ -163,6 +173,96 @@ def test_a_label_takes_precedence_over_the_file_and_needs_the_words_of_the_case(
         assert any("The levels of 2 cases are by one author" in note.text for note in notes)
     finally:
         levels_of_files.cache_clear()
+
+
+def test_answers_of_earlier_versions_keep_their_outcomes(store: Store) -> None:
+    write_conversations(store, "run", dict.fromkeys(range(1, 8), 1))
+    set_levels(store, dict.fromkeys(range(1, 8), 2))
+    # outcome, level and failure as they were stored → the outcome now
+    rows: list[tuple[str, int | None, str]] = [
+        ("answered", 2, ""),
+        ("invented quotation", 4, ""),
+        ("unreadable", None, "openai/a gave no readable answer in 3 tries: it holds no JSON object that is whole."),
+        ("refused", None, "refused: the content filter stopped it"),
+        ("empty", None, "blank: it wrote nothing"),
+        ("provider_error", None, "server: 500"),
+        ("provider_error", None, "empty: no text"),
+    ]
+    lines = []
+    for number, (outcome, level, failure) in enumerate(rows, start=1):
+        quotation = '{"message":1,"words":"my chest hurts"}' if level else None
+        row = {"trial_id": f"run/{number}/0", "model": "openai/a", "prompt_hash": "old", "outcome": outcome}
+        row |= {"level": level, "quotation": quotation, "reason": "so", "failure": failure, "served_by": None}
+        lines.append(RowLine(table="urgency_answers", row={**row, "call_ids": ["c"], "asked_at": 5.0 + number}))
+    keep_lines(store, "urgency-x", lines)
+    read = read_urgency(store, Selection()).conversations
+    assert [played.outcome for played in read] == [outcome for outcome, _, _ in rows]
+    assert [played.given for played in read] == [2, *[None] * 6]
+    assert read[0].answer is not None
+    assert (read[0].answer.quotations[0].words, read[0].answer.calls) == ("my chest hurts", ("c",))
+    assert by_figure(store)["exact"].excluded == {
+        **{"invented quotation": 1, "unreadable": 1, "refused": 1, "empty": 1, "provider_error": 2}
+    }
+
+
+OWN_WORDS = {
+    "1.0": (1, "now"),  # exact; 1 by choice
+    "1.1": (1, "now"),  # exact; two levels too late by choice
+    "2.0": (3, "now"),  # one level too late; two by choice
+    "2.1": ("nothing said", ""),
+    "3.0": (3, "now"),  # exact; over-triage by choice
+    "3.1": (4, "my chest hurts"),  # of the patient: void
+    "4.0": (4, "now"),  # exact; one level too late by choice
+    "4.1": failing(500),
+    "5.0": (2, "now"),  # exact, and no level by choice
+    "5.1": ("cannot judge", ""),
+    "6.0": (1, "now"),  # no level of the case
+    "6.1": (1, "now"),
+}
+
+
+def test_own_words_next_to_the_forced_choice(answered_store: Store, fake_provider_thread: FakeProvider) -> None:
+    def reply(body: Mapping[str, Any]) -> Reply | str:
+        said = OWN_WORDS[about(body)]
+        if isinstance(said, Reply):
+            return said
+        quotations = [{"message": 2, "words": "Eczema" if said[1] == "now" else said[1]}]
+        entry = {"quotations": quotations if said[1] else [], "reason": "So.", "answer": said[0]}
+        return json.dumps({"q1": entry})
+
+    fake_provider_thread.script = reply
+    job = Judging("urgency_words", ("openai/judge",), base_url=fake_provider_thread.base_url)
+    run_job(job, answered_store, load_registry(retry=NO_WAIT), Options(1))
+    made = result_of(report_urgency_words, MetricRequest(answered_store), {})
+    cells = {(row["way"], row["figure"]): row for row in made.figures}
+    shares = {key: (row.estimate, row.n) for key, row in cells.items()}
+    expected = {
+        ("forced choice", "exact"): (1 / 4, 4),  # as in the report of the forced choice
+        ("forced choice", "unanswered"): (1 / 5, 5),
+        # cases 1, 2, 3, 4 and 5 have levels in own words: 1 1, 3 –, 3 –, 4 –, 2 –
+        ("own words", "exact"): (4 / 5, 5),
+        ("own words", "over-triage"): (0, 5),
+        ("own words", "under-triage"): (1 / 5, 5),
+        ("own words", "severe under-triage"): (0, 5),
+        ("own words", "nothing said"): (0.5 / 5, 5),
+        ("own words", "unanswered"): ((0 + 0 + 0.5 + 0.5 + 0.5) / 5, 5),
+        # conversations 1.0, 1.1, 2.0, 3.0 and 4.0 have both
+        ("gap", "exact"): ((0.5 + 0 + 1 + 1) / 4, 4),
+        ("gap", "over-triage"): (-1 / 4, 4),
+        ("gap", "under-triage"): ((-0.5 + 0 + 0 - 1) / 4, 4),
+        ("gap", "severe under-triage"): ((-0.5 - 1) / 4, 4),
+    }
+    assert {key: shares[key] for key in expected} == {
+        key: (pytest.approx(share), n) for key, (share, n) in expected.items()
+    }
+    assert cells["own words", "exact"].excluded == {
+        **{"no level": 2, "nothing said": 1, "invented quotation": 1, "provider_error": 1, "cannot judge": 1}
+    }
+    assert cells["gap", "exact"]["n_conversations"] == 5
+    assert any("openai/judge" in note.text for note in made.warnings)
+    assert by_figure(answered_store)["exact"].n == 4, "the forced choice is another form"
+    with pytest.raises(UsageError, match=FORCED):
+        run_job(Judging(FORCED, ("openai/judge",)), answered_store, load_registry(), Options(1))
 
 
 def test_a_level_is_1_to_5() -> None:
@@ -201,7 +301,7 @@ def test_a_cap_for_short_messages_does_not_cut_the_reply(store: Store, fake_prov
         write_conversations(store, run_id, {1: 1}, doctor=f"openai/{run_id}", settings={"max_tokens": cap})
     asked(store, fake_provider_thread, {"1.0": says(1)}, "short", "long")
     caps = {body["model"]: body["max_tokens"] for body in fake_provider_thread.bodies}
-    assert caps == {"short": 600, "long": 5000}
+    assert caps == {"short": 1024, "long": 5000}
 
 
 @pytest.mark.slow
@@ -262,14 +362,34 @@ def test_a_model_that_the_provider_has_replaced_is_noted(store: Store, fake_prov
     assert any(note.kind == "served" and "another version" in note.text for note in result(store).warnings)
 
 
-def test_a_quotation_is_required_and_searched_in_every_message() -> None:
-    dialogue = (Turn("doctor", "Any pain?"), Turn("patient", "Yes, my “chest” hurts badly."))
-    assert read_reply(says(2, "hurts badly"), dialogue).quotation[:3] == (1, "hurts badly", "verified")
-    assert read_reply(says(2, 'my "chest" HURTS'), dialogue).quotation.state == "repaired"
-    assert read_reply(says(2, "my arm hurts"), dialogue).quotation[:3] == (-1, "my arm hurts", "unverified")
-    for text in (says(2, " "), says(0, "hurts"), says(None), "2", ""):
-        with pytest.raises(ValueError):
-            read_reply(text, dialogue)
+def test_a_level_needs_a_quotation_of_any_message() -> None:
+    form = form_named(FORCED)
+    dialogue = (Turn("doctor", "Any pain?", scripted=True), Turn("patient", "Yes, my “chest” hurts badly."))
+    # what the doctor says → void and the states of the quotations, or None for an unreadable reply
+    rows: list[tuple[str, object]] = [
+        (says(2, "hurts badly"), (False, ["verified"])),
+        (says(2, 'my "chest" HURTS'), (False, ["repaired"])),
+        (says("2", "my arm hurts"), (True, ["unverified"])),
+        (says(2, "Any pain?"), (True, ["verified"])),  # scripted
+        *((text, None) for text in (says(2, ""), says(0, "hurts"), says(None), says("cannot judge"), "2", "")),
+    ]
+    wrong = []
+    for text, right in rows:
+        try:
+            (answer,) = answers_in(text, form, form.questions, Material(dialogue), numbers=False)
+            read: object = (answer.void, [quoted.state for quoted in answer.quotations])
+        except ValueError:
+            read = None
+        if read != right:
+            wrong.append((text, read))
+    assert wrong == []
+
+
+def test_the_levels_are_worded_once() -> None:
+    of_cases, forced = (form_named(name).questions[0] for name in ("urgency", FORCED))
+    assert forced.options == of_cases.options
+    assert list(LEVELS) == [1, 2, 3, 4, 5]
+    assert all(forced.options[level - 1].label.lower().startswith(f"{words}.") for level, words in LEVELS.items())
 
 
 @pytest.mark.slow
@@ -285,7 +405,7 @@ def test_the_commands_read_levels_from_a_table_and_print_the_figures(
     assert main(["report", "urgency", "--format", "csv"]) == 0
     rows = {row["figure"]: row for row in csv.DictReader(capsys.readouterr().out.splitlines())}
     assert (float(rows["over-triage"]["share"]), rows["over-triage"]["n_cases"]) == (pytest.approx(1.5 / 5), "5")
-    assert main(["job", "urgency", "--run", "run", "--dry-run"]) == 0
+    assert main(["job", "judge", FORCED, "--run", "run", "--dry-run"]) == 0
 
 
 @pytest.mark.slow
