@@ -32,7 +32,7 @@ _QUOTED = 4_000
 """Characters of an unreadable reply that a repair repeats."""
 _REPAIR_TEMPERATURE = 0.3
 """Of a repair of a request at temperature 0, which would otherwise often repeat its reply."""
-_PLACEHOLDER = re.compile(r': "([A-Z]+(?: [A-Z]+)+)"')
+PLACEHOLDER = re.compile(r': "([A-Z][A-Z0-9]*(?: [A-Z0-9]+)+)"')
 """A value of an example in a prompt that stands for the real one: ``"complaint": "WORDS COPIED FROM THE TEXT"``."""
 _COMPARED = 500
 """Characters of words that are searched for the most similar ones in a text."""
@@ -88,7 +88,7 @@ async def ask(voice: Voice, pack: PromptPack, request: Request[T]) -> AsyncItera
     """Yield at most ``MAX_ASKS`` calls, then ``Parsed``. Raises ``CallFailed`` if the provider fails."""
     voice = voice.within(pack.prompts[request.prompt], request.form)
     repairs = pack if "repair" in pack.prompts else _shared()
-    placeholders = _PLACEHOLDER.findall(pack.prompts[request.prompt].source)
+    placeholders = PLACEHOLDER.findall(pack.prompts[request.prompt].source)
     messages, calls = list[PromptPart | Message](request.messages), list[str]()
     reply, fault = FinalMessage(""), ""
     for number in range(MAX_ASKS):

@@ -168,14 +168,15 @@ class JudgeCheck(Judging):
                 value = FAILED if is_failure(kind, question, before, answer.value) else PASSED
                 reason = f"{before} → {answer.value}. {answer.reason}"
                 result = replace(result, value=value, quotations=answer.quotations, reason=reason)
-                counts[value] += 1
+                counts["unexpected" if value == FAILED else "expected"] += 1
             lines.append(RowLine(table="judgements", row=judgement_row(result)))
         return reply.answer(*lines, **counts)
 
     @classmethod
     def summary(cls, outcome: AskOutcome) -> Iterable[str]:
-        failed, passed = outcome.counts.get(FAILED, 0), outcome.counts.get(PASSED, 0)
-        yield f"{failed + passed:,} answers of {outcome.by} about edited conversations: {failed:,} are not as expected."
+        unexpected, expected = outcome.counts.get("unexpected", 0), outcome.counts.get("expected", 0)
+        answers = f"{unexpected + expected:,} answers of {outcome.by} about edited conversations"
+        yield f"{answers}: {unexpected:,} are not as expected."
 
     def findings(self, store: Store, outcome: AskOutcome) -> Iterable[str]:
         """Yield edited pairs to read: what a judge was shown, next to the conversation as it is."""
