@@ -111,10 +111,11 @@ def judge_request(
     whose = form.evidence if form.evidence in ("doctor", "patient") else ""
     evidence = {"none": "", "case": "case"}.get(form.evidence, "messages")
     names = [f"q{n}" for n, _ in enumerate(questions, 1)]
+    material = [(title, _indented(text)) for title, text in item.texts(form.shown)]
     parts = {
         "judge": prompt_part(pack, "judge", "user", "instruction", evidence=evidence, whose=whose, names=names),
         "form": _form_part(pack, form, questions),
-        "item": prompt_part(pack, "item", "user", "instruction", material=item.texts(form.shown), dialogues=dialogues),
+        "item": prompt_part(pack, "item", "user", "instruction", material=material, dialogues=dialogues),
     }
     several = len(questions) > 1 or len(form.questions) == 1
     order = ("judge", "form", "item") if several else ("judge", "item", "form")
@@ -171,9 +172,14 @@ def _form_part(pack: PromptPack, form: Form, questions: Sequence[FormQuestion]) 
 
 
 def numbered(number: int, turn: Turn) -> str:
-    """Return a message as a judge reads it; its later lines are indented, so that none can begin another message."""
+    """Return a message as a judge reads it."""
     speaker = ", ".join(filter(None, [turn.role.capitalize(), turn.to]))
-    return f"[{number}] {speaker}: " + "\n    ".join(turn.text.splitlines() or ["(no words)"])
+    return f"[{number}] {speaker}: {_indented(turn.text) or '(no words)'}"
+
+
+def _indented(text: str) -> str:
+    """Return a text whose later lines are indented, so that none can begin another message."""
+    return "\n    ".join(text.splitlines())
 
 
 class _Reply(BaseModel):
