@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 from core.asking.scene import Dialogue
 from core.errors import UsageError
+from core.events import CallRecord
 from core.frameworks.starts import CAMPAIGN, Missing
 from core.jobs.ask_job import AskOutcome, ItemResult, JobPlan, ParsedReply, journal_of
 from core.jobs.judge import ALL_TOGETHER, CheckOfJudge, ItemToJudge, Judging, asked_of_models
@@ -115,7 +116,8 @@ class JudgeCheck(Judging):
             if item.check and item.material and item.check.kind != "evidence":
                 other: Dialogue = dialogues.get(item.check.other, ())
                 dialogue = edited(item.check.kind, item.material.dialogue, item.subject, other)
-                yield item._replace(material=dialogue and replace(item.material, dialogue=dialogue))
+                material = None if dialogue is None else replace(item.material, dialogue=dialogue)
+                yield item._replace(material=material)
             else:
                 yield item
 
@@ -129,7 +131,7 @@ class JudgeCheck(Judging):
             return self._result(item, await self._reply(item, seats), seats.form)
         (question,), (before,) = item.questions, item.check.before.values()
         rounds = removals(item.material.dialogue, before, question, question.quotes or seats.form.evidence)
-        dialogue, calls = next(rounds), ()
+        dialogue, calls = next(rounds), tuple[CallRecord, ...]()
         for _ in range(ROUNDS):
             material = replace(item.material, dialogue=dialogue)
             reply = await self._reply(item._replace(material=material), seats)
@@ -183,14 +185,13 @@ class JudgeCheck(Judging):
         if self.show < 1:
             return
         form = any_form(store, self.form)
-        subjects = [subject for subject in replace(self, limit=None)._subjects(store, form)][: self.show]
-        for subject in subjects:
+        for subject in replace(self, limit=self.show)._subjects(store, form):
             plain = ItemToJudge(Judge(""), subject.subject, ())
             (item,) = super().load(store, [plain])
             dialogue = item.material.dialogue if item.material else ()
-            for kind in ("wording", "length"):
-                changed = edited(kind, dialogue, subject.subject)  # type: ignore[arg-type]
-                if changed is not None:
+            for kind in CHECK_KINDS:
+                changed = edited(kind, dialogue, subject.subject)
+                if changed not in (None, dialogue):
                     yield f"{subject.subject}, {kind}:\n{difference(dialogue, changed)}"
 
 

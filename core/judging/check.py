@@ -232,8 +232,8 @@ def lengthened(dialogue: Dialogue) -> Dialogue:
 
 def difference(before: Dialogue, after: Dialogue) -> str:
     """Return an edited pair to read: the messages with ``-`` before and ``+`` after those that differ."""
-    texts = [[numbered(n, turn).partition("] ")[2] for n, turn in enumerate(dialogue)] for dialogue in (before, after)]
-    return "\n".join(line for line in difflib.ndiff(*texts) if not line.startswith("?"))
+    old, new = ([numbered(0, turn).removeprefix("[0] ") for turn in dialogue] for dialogue in (before, after))
+    return "\n".join(line for line in difflib.ndiff(old, new) if not line.startswith("?"))
 
 
 def check_results(judgements: Iterable[Judgement]) -> list[CheckResult]:
