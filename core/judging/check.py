@@ -46,7 +46,7 @@ WRONG_EXPECTATIONS: dict[CheckKind, tuple[int, int]] = {
 answer may really behave otherwise."""
 
 _SILENCE = (Turn("patient", ""),)
-_GREETING = re.compile(r"\W*(?:hello|hi|hey|good (?:day|morning|afternoon|evening)|thank)", re.IGNORECASE)
+_GREETING = re.compile(r"\W*(?:hello|hi|hey|good (?:day|morning|afternoon|evening)|thanks?)\b", re.IGNORECASE)
 _CONTRACTION = re.compile(r"\b(\w+n)['’]t\b")
 """``don't``, which becomes ``dont``."""
 _SPELLINGS = (

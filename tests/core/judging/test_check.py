@@ -68,6 +68,7 @@ def test_each_edit_changes_what_it_says_and_nothing_else() -> None:
     assert reordered(about_one) is None
 
     assert texts(greeted(TALK))[1] == "Hello. My knee hurts."
+    assert texts(greeted((Turn(P, "His belly aches."),))) == ["Hello. His belly aches."]
     assert texts(greeted((Turn(P, "Hi doctor, it itches"),))) == ["Hi doctor, it itches. Thanks."]
     assert texts(respelled((Turn(P, "Color and colors"),))) == ["Colour and colours"]
     assert texts(respelled(TALK))[3] == "No, I dont."
