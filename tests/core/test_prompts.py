@@ -311,7 +311,7 @@ def test_no_example_in_a_prompt_can_be_copied_as_an_answer() -> None:
             if name == "judge_facts":  # becomes a form
                 continue
             tree = compiled(prompt.source).environment.parse(prompt.source)
-            values = {value: _value(tree, value, "xy") for value in prompt.inputs}
+            values = {value: _value(tree, value, ("xy", "xy")) for value in prompt.inputs}
             for value in leaves(json_in(prompt.render(**values))):
                 found += 1
                 if not PLACEHOLDER.fullmatch(f': "{value}"'):
