@@ -17,7 +17,16 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any
 from weakref import WeakValueDictionary
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    WithJsonSchema,
+)
 
 from core.asking.ask import Parsed, Request, ask, json_in
 from core.asking.calls import Voice
@@ -111,7 +120,7 @@ def _as_number(value: object) -> object:
 
 
 _Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
-_Share = Annotated[Any, BeforeValidator(_as_number)]
+_Share = Annotated[Any, BeforeValidator(_as_number), WithJsonSchema({"type": "number"})]
 
 
 class _Entry(BaseModel):

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from core.asking.ask import MAX_ASKS, Parsed, Request, ask, read_json
+from core.asking.ask import Parsed, Request, ask, read_json
 from core.asking.calls import ModelAgent
 from core.asking.parts import instruction_part
 from core.case import Case, Fact, FactSection, Profile
@@ -141,8 +141,8 @@ class LLMProfiler(ModelAgent):
         async for item in ask(self._voice, self._pack, request):
             if isinstance(item, Parsed) and item.value is None:
                 raise ProfilingError(
-                    f"{self.name} gave no {prompt} that can be used for {case.case_key} in {MAX_ASKS} replies "
-                    f"({item.fault}): use another model, or write the profile on the page Data."
+                    f"{self.name} gave no {prompt} that can be used for {case.case_key} in {len(item.call_ids)} "
+                    f"replies ({item.fault}): use another model, or write the profile on the page Data."
                 )
             yield item
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from pydantic import BaseModel
 
-from core.asking.ask import MAX_ASKS, Parsed, Request, ask, read_json
+from core.asking.ask import Parsed, Request, ask, not_copied, read_json
 from core.asking.calls import Voice
 from core.asking.parts import instruction_part
 from core.errors import AnamnesisError, UsageError
@@ -59,8 +59,8 @@ async def split_by_model(voice: Voice, pack: PromptPack, vignette: str) -> Async
             yield replace(item.value, call_ids=item.call_ids)
         else:
             raise AnamnesisError(
-                f"{voice.model.name} gave no sections that can be read in {MAX_ASKS} replies ({item.fault}): "
-                "split the vignette by rule."
+                f"{voice.model.name} gave no sections that can be read in {len(item.call_ids)} replies "
+                f"({item.fault}): split the vignette by rule."
             )
 
 
@@ -69,7 +69,8 @@ def read_split(reply: str, vignette: str) -> SplitByModel:
     placed: list[tuple[int, VignetteSection, str]] = []  # start, section, text
     taken = [False] * len(vignette)
     invented = 0
-    for piece in read_json(reply, _Reply).sections:
+    pieces = read_json(reply, _Reply).sections
+    for piece in pieces:
         words = r"\s+".join(map(re.escape, piece.sentence.split()))
         matches = re.finditer(rf"(?<!\w){words}(?!\w)", vignette) if words else iter(())
         match = next((m for m in matches if not any(taken[m.start() : m.end()])), None)
@@ -79,7 +80,8 @@ def read_split(reply: str, vignette: str) -> SplitByModel:
         taken[match.start() : match.end()] = [True] * (match.end() - match.start())
         placed.append((match.start(), piece.section, match[0]))
     if not placed:
-        raise ValueError("it copies no sentence of the case letter by letter")
+        words = pieces[0].sentence if pieces else ""
+        raise ValueError(not_copied(words, vignette) if words else "it copies no sentence of the case")
     # sentences, or parts of sentences, that the reply lacks are sorted by rule
     missed: list[tuple[int, VignetteSection, str]] = []
     start = 0
@@ -92,5 +94,5 @@ def read_split(reply: str, vignette: str) -> SplitByModel:
                 missed.append((at, section, gap.strip()))
             at = max(at, stop)
         start = end
-    pieces = sorted([*placed, *missed])
-    return SplitByModel(tuple((section, text) for _, section, text in pieces), invented, len(missed))
+    in_order = sorted([*placed, *missed])
+    return SplitByModel(tuple((section, text) for _, section, text in in_order), invented, len(missed))

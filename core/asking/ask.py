@@ -1,25 +1,27 @@
 """Requests whose reply must be parsed: with a JSON schema if the server supports it, and with up to two repairs.
 
-A repair shows the model its reply, the fault and the expected form. If the reply is still unreadable, the result says
-so and names the calls. A model's text is data: the parser finds JSON in it, with or without prose and code fences.
+A repair shows the model its reply, the fault and the expected form, and samples otherwise. If the reply is still
+unreadable, or equal to the one before, the result says so and names the calls. A model's text is data: the parser finds
+JSON in it, with or without prose and code fences.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
-from functools import cache, lru_cache
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from rapidfuzz import fuzz
 
 from core.asking.calls import Voice, call
 from core.asking.parts import PromptPart, instruction_part
 from core.asking.scene import FinalMessage
 from core.events import Called, Purpose, RoleName, Token
+from core.folding import folded
 from core.models.base import Message
 from core.prompts import PromptPack, load_pack
 from core.words import fault_of
@@ -28,6 +30,14 @@ MAX_ASKS = 3
 """The request and two repairs."""
 _QUOTED = 4_000
 """Characters of an unreadable reply that a repair repeats."""
+_REPAIR_TEMPERATURE = 0.3
+"""Of a repair of a request at temperature 0, which would otherwise often repeat its reply."""
+PLACEHOLDER = re.compile(r': "([A-Z][A-Z0-9]*(?: [A-Z0-9]+)+)"')
+"""A value of an example in a prompt that stands for the real one: ``"complaint": "WORDS COPIED FROM THE TEXT"``."""
+_COMPARED = 500
+"""Characters of words that are searched for the most similar ones in a text."""
+_SIMILAR = 50.0
+"""Least similarity (0 to 100) of the words of a text that a fault quotes."""
 _MOST_OPENINGS = 2_000
 """Opening brackets of a reply that are tried; a text of nothing but brackets would take minutes."""
 _OPENING = re.compile(r"[\[{]")
@@ -36,12 +46,6 @@ _SHORTEST = 3
 """Minimum number of letters and digits in a quotation."""
 _MOST_PLACES = 1_000
 """Occurrences of a quotation inside longer words that are tried, so that no text takes long."""
-_LOOK_ALIKES = str.maketrans(
-    "аеорсухіјѕһԁԛԝвнкмтɑɡıςαορνικτχβγευ" + "’‘ʼ“”„«»‐‑‒–—−",
-    "aeopcyxijshdqwbhkmtagicaopviktxbyeu" + '\'\'\'"""""------',
-)
-"""Cyrillic, Greek and other letters → the Latin letters that they look like; quotes and dashes → their plain form."""
-
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
@@ -84,11 +88,13 @@ async def ask(voice: Voice, pack: PromptPack, request: Request[T]) -> AsyncItera
     """Yield at most ``MAX_ASKS`` calls, then ``Parsed``. Raises ``CallFailed`` if the provider fails."""
     voice = voice.within(pack.prompts[request.prompt], request.form)
     repairs = pack if "repair" in pack.prompts else _shared()
+    placeholders = PLACEHOLDER.findall(pack.prompts[request.prompt].source)
     messages, calls = list[PromptPart | Message](request.messages), list[str]()
     reply, fault = FinalMessage(""), ""
-    for _ in range(MAX_ASKS):
-        limit = None
-        async for item in call(voice, messages, request.role, request.purpose, request.seed):
+    for number in range(MAX_ASKS):
+        limit, before = None, reply.text if number else None
+        sampled = _resampled(voice, request.seed, number) if number else voice
+        async for item in call(sampled, messages, request.role, request.purpose, request.seed):
             if isinstance(item, FinalMessage):
                 reply = item
                 calls += [item.call_id] if item.call_id else []
@@ -98,12 +104,15 @@ async def ask(voice: Voice, pack: PromptPack, request: Request[T]) -> AsyncItera
             if isinstance(item, Token | Called):
                 yield item
         try:
+            _check_placeholders(reply.text, placeholders)
             yield Parsed(request.read(reply.text), "", tuple(calls), reply.cut)
             return
         except ValueError as error:  # pydantic's and json's errors are ValueErrors
             fault = fault_of(error, "the reply")
         if reply.cut:
             fault += f"; it was cut off at its limit of {limit or 'so many'} tokens"
+        if reply.text == before:
+            break
         messages += [
             {"role": "assistant", "content": reply.text.strip()[:_QUOTED] or "(nothing)"},
             instruction_part(repairs, "repair", fault=fault, wanted=request.wanted),
@@ -112,7 +121,23 @@ async def ask(voice: Voice, pack: PromptPack, request: Request[T]) -> AsyncItera
 
 
 def unreadable(voice: Voice, parsed: Parsed[Any]) -> str:
-    return f"{voice.model.name} gave no readable answer in {MAX_ASKS} tries: {parsed.fault}."
+    return f"{voice.model.name} gave no readable answer in {len(parsed.call_ids)} tries: {parsed.fault}."
+
+
+def _resampled(voice: Voice, seed: int | None, repair: int) -> Voice:
+    """Return the voice with another seed for each repair, and some randomness."""
+    sampling = voice.sampling
+    first = sampling.seed if sampling.seed is not None else seed
+    temperature = _REPAIR_TEMPERATURE if sampling.temperature == 0 else sampling.temperature
+    return replace(voice, sampling=replace(sampling, seed=(first or 0) + repair, temperature=temperature))
+
+
+def _check_placeholders(reply: str, placeholders: Sequence[str]) -> None:
+    """Raise ``ValueError`` if the JSON of a reply has a value of the prompt's example."""
+    answered = json.dumps(json_in(reply)[-1:], ensure_ascii=False) if placeholders else ""
+    for placeholder in placeholders:
+        if f'"{placeholder}"' in answered:
+            raise ValueError(f"it repeats {placeholder!r} from the example instead of an answer")
 
 
 @cache
@@ -166,42 +191,33 @@ def quotation(words: str, text: str) -> str | None:
     Quotes, spaces, case, accents, invisible characters and look-alike letters are ignored. The time is linear in the
     length of both, whatever the model wrote: no pattern can backtrack.
     """
-    needle = _folded(words)[0].strip(" \"'.")
+    needle = folded(words)[0].strip(" \"'.")
     if sum(map(str.isalnum, needle)) < _SHORTEST:
         return None
-    folded, positions = _folded(text)
+    plain, positions = folded(text)
     at = -1
     for _ in range(_MOST_PLACES):
-        at = folded.find(needle, at + 1)
+        at = plain.find(needle, at + 1)
         if at < 0:
             break
         end = at + len(needle)
-        if not (_is_word(folded[at - 1 : at]) or _is_word(folded[end : end + 1])):
+        if not (_is_word(plain[at - 1 : at]) or _is_word(plain[end : end + 1])):
             return text[positions[at] : positions[end - 1] + 1]
     return None
 
 
-def _folded(text: str) -> tuple[str, list[int]]:
-    """Return a text with plain letters and single spaces, and the position in ``text`` of each of its characters."""
-    letters, positions, after_space = list[str](), list[int](), True
-    for position, character in enumerate(text):
-        for letter in _folded_character(character):
-            if not (letter == " " and after_space):
-                letters.append(letter)
-                positions.append(position)
-            after_space = letter == " "
-    return "".join(letters), positions
-
-
-@lru_cache(maxsize=20_000)
-def _folded_character(character: str) -> str:
-    """Return a character in lower case without its accents, as the Latin letters that it looks like."""
-    if character.isspace():
-        return " "
-    if unicodedata.category(character) == "Cf":  # a soft hyphen or a character of no width
-        return ""
-    plain = unicodedata.normalize("NFKD", character).lower().translate(_LOOK_ALIKES)
-    return "".join(" " if letter.isspace() else letter for letter in plain if not "\u0300" <= letter <= "\u036f")
+def not_copied(words: str, text: str) -> str:
+    """Return the fault of words that are not in a text, with the words of the text that are most like them."""
+    fault = f"“{words}” does not stand in the text: copy its words letter by letter"
+    nearest = fuzz.partial_ratio_alignment(words[:_COMPARED].lower(), text.lower(), score_cutoff=_SIMILAR)
+    if nearest is None:
+        return fault
+    start, end = nearest.dest_start, min(nearest.dest_end, len(text))
+    while start > 0 and _is_word(text[start - 1]):
+        start -= 1
+    while end < len(text) and _is_word(text[end]):
+        end += 1
+    return f"{fault}. The nearest words in it are “{text[start:end].strip()}”"
 
 
 def _is_word(letter: str) -> bool:

@@ -15,7 +15,7 @@ from typing import Annotated, NamedTuple
 
 from pydantic import BaseModel
 
-from core.asking.ask import Request, quotation, read_json
+from core.asking.ask import Request, not_copied, quotation, read_json
 from core.asking.parts import instruction_part
 from core.case import Case
 from core.jobs.ask_job import AskOutcome, ItemResult, JobPlan, ModelSeat, OfCases, ParsedReply, RequestJob, journal_of
@@ -133,17 +133,18 @@ def read_items(text: str, case: Case) -> CheckedItems:
     """
     reply = read_json(text, _Reply)
     items: dict[str, HistoryItem] = {}
-    dropped = 0
+    dropped, fault = 0, ""
     for listed in reply.items:
         key = " ".join(listed.key.split()).rstrip("?.:")
         value = quotation(listed.value, case.vignette)
         if value is None or not key or len(key.split()) > _LONGEST_KEY:
             dropped += 1
+            fault = fault or (f". {not_copied(listed.value, case.vignette)}" if value is None else "")
         elif value not in items:
             items[value] = HistoryItem(key=key, value=value, topic=topic_of_item(key, value))
     if len(items) < _LEAST_ITEMS:
         raise ValueError(
             f"of {len(reply.items)} values {len(items)} are in the text: copy at least {_LEAST_ITEMS} from it, word "
-            f"for word, each with a key of at most {_LONGEST_KEY} words"
+            f"for word, each with a key of at most {_LONGEST_KEY} words{fault}"
         )
     return CheckedItems(tuple(items.values()), dropped)

@@ -41,6 +41,7 @@ from core.jobs.ask_job import (
 )
 from core.jobs.doctors import DoctorToAsk, doctor_of, doctor_seats
 from core.journal import RowLine
+from core.judging.check import CheckKind
 from core.judging.form import DOCTOR, RUBRIC, Form, FormQuestion
 from core.judging.judgement import Judge, Judgement
 from core.judging.request import FormAnswer, Material, doctor_request, judge_request, judging_pack
@@ -83,7 +84,8 @@ _GONE = "its trial or case is no longer stored"
 class ItemToJudge(NamedTuple):
     """Questions about an item that go into one request to one judge; ``material`` is ``None`` until it is loaded.
 
-    ``doctor`` is the doctor of the conversation if that is the judge; ``seed`` is the trial's.
+    ``doctor`` is the doctor of the conversation if that is the judge; ``seed`` is the trial's; ``check`` is set in the
+    job ``judge_check``.
     """
 
     judge: Judge
@@ -93,11 +95,21 @@ class ItemToJudge(NamedTuple):
     doctor: DoctorToAsk | None = None
     seed: int | None = None
     material: Material | None = None
+    check: CheckOfJudge | None = None
 
     @property
     def blinded(self) -> bool:
         """Whether the names of models are hidden, which takes 60 ms for an item: neither a doctor nor a rule minds."""
         return self.doctor is None and self.judge.kind != "rule"
+
+
+class CheckOfJudge(NamedTuple):
+    """The check that a request belongs to: the answers before the edit, and a conversation on another case."""
+
+    kind: CheckKind
+    before: Mapping[str, Judgement]
+    """Hash of a question → the judge's answer about the conversation as it is."""
+    other: str = ""
 
 
 class _Subject(NamedTuple):
@@ -160,7 +172,7 @@ class Judging(AskJob[ItemToJudge]):
         if self.together and self.apart:
             raise UsageError("Choose --together or --apart, not both.")
         form = self._form(store)
-        if form.about in ("vignette", "criterion") or not any(_asked(form.questions)):
+        if form.about in ("vignette", "criterion") or not any(asked_of_models(form.questions)):
             raise UsageError(
                 f"A model cannot fill in the form {form.name}: models answer vignettes in a run, and judge the "
                 "criteria of a rubric by the form rubric:NAME."
@@ -277,7 +289,7 @@ class Judging(AskJob[ItemToJudge]):
         """Yield the requests about an item; questions apart are in an order that depends on item and repeat."""
         questions = [
             question
-            for question in _asked(subject.questions)
+            for question in asked_of_models(subject.questions)
             if judge.kind != "rule" or RULES[judge.name].answers(question)
         ]
         for repeat in range(1, 2 if judge.kind == "rule" else self.repeat + 1):
@@ -336,14 +348,7 @@ class Judging(AskJob[ItemToJudge]):
     async def ask(self, item: ItemToJudge, seats: _Seats) -> ItemResult:
         if item.material is None:
             return ItemResult(failure=_GONE)
-        if item.judge.kind == "rule":
-            by_rule = tuple(
-                RULES[item.judge.name].answer(question, item.material.dialogue) for question in item.questions
-            )
-            reply = ParsedReply(by_rule, "", broken=False, calls=())
-        else:
-            seat = seats.by_run[item.doctor.header.run_id] if item.doctor else seats.by_model[item.judge.name]
-            reply = await reply_to(seat, self._request(item, seat.pack, seats.form))
+        reply = await self._reply(item, seats)
         common = Judgement(
             subject=item.subject,
             form=seats.form.name,
@@ -380,6 +385,14 @@ class Judging(AskJob[ItemToJudge]):
             void=sum(answer.void for answer in reply.value or ()),
             dropped=sum(answer.dropped for answer in reply.value or () if answer.question.kind == "span"),
         )
+
+    async def _reply(self, item: ItemToJudge, seats: _Seats) -> ParsedReply[tuple[FormAnswer, ...]]:
+        if item.judge.kind == "rule":
+            dialogue = item.material.dialogue if item.material else ()
+            by_rule = tuple(RULES[item.judge.name].answer(question, dialogue) for question in item.questions)
+            return ParsedReply(by_rule, "", broken=False, calls=())
+        seat = seats.by_run[item.doctor.header.run_id] if item.doctor else seats.by_model[item.judge.name]
+        return await reply_to(seat, self._request(item, seat.pack, seats.form))
 
     def _request(self, item: ItemToJudge, pack: PromptPack, form: Form) -> Request[tuple[FormAnswer, ...]]:
         material = item.material or Material()
@@ -442,7 +455,7 @@ def default_judge(registry: Registry, doctors: Iterable[str]) -> str:
     return next((model for model in candidates if registry.maker(model) not in makers), candidates[0])
 
 
-def _asked(questions: Iterable[FormQuestion]) -> list[FormQuestion]:
+def asked_of_models(questions: Iterable[FormQuestion]) -> list[FormQuestion]:
     """Return the questions that models are asked: those that people may leave empty in words are remarks."""
     return [question for question in questions if not (question.kind == "text" and question.optional)]
 

@@ -15,7 +15,7 @@ from typing import Annotated
 
 from pydantic import BaseModel
 
-from core.asking.ask import Request, quotation, read_json
+from core.asking.ask import Request, not_copied, quotation, read_json
 from core.asking.parts import instruction_part
 from core.case import Case
 from core.jobs.ask_job import AskOutcome, ItemResult, JobPlan, ModelSeat, OfCases, ParsedReply, RequestJob, journal_of
@@ -117,7 +117,7 @@ def read_opening(text: str, case: Case) -> str:
     opening = " ".join(reply.opening.split())
     complaint = quotation(reply.complaint, case.vignette)
     if complaint is None:
-        raise ValueError(f"“{reply.complaint}” does not stand in the text: copy the complaint from it")
+        raise ValueError(not_copied(reply.complaint, case.vignette))
     if quotation(complaint, opening) is None:
         raise ValueError(f"the opening does not hold the words “{complaint}” as they are")
     if _DIGIT.search(opening) or len(opening.split()) > _MOST_WORDS:

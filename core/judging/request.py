@@ -117,10 +117,11 @@ def judge_request(
     whose = next((speaker for speaker in ("doctor", "patient") if evidences == {speaker}), "")
     evidence = "messages" if evidences - {"none", "case"} else "case" if "case" in evidences else ""
     names = [f"q{n}" for n, _ in enumerate(questions, 1)]
+    material = [(title, _indented(text)) for title, text in item.texts(form.shown)]
     parts = {
         "judge": prompt_part(pack, "judge", "user", "instruction", evidence=evidence, whose=whose, names=names),
         "form": _form_part(pack, form, questions),
-        "item": prompt_part(pack, "item", "user", "instruction", material=item.texts(form.shown), dialogues=dialogues),
+        "item": prompt_part(pack, "item", "user", "instruction", material=material, dialogues=dialogues),
     }
     several = len(questions) > 1 or len(form.questions) == 1
     order = ("judge", "form", "item") if several else ("judge", "item", "form")
@@ -177,9 +178,14 @@ def _form_part(pack: PromptPack, form: Form, questions: Sequence[FormQuestion]) 
 
 
 def numbered(number: int, turn: Turn) -> str:
-    """Return a message as a judge reads it; its later lines are indented, so that none can begin another message."""
+    """Return a message as a judge reads it."""
     speaker = ", ".join(filter(None, [turn.role.capitalize(), turn.to]))
-    return f"[{number}] {speaker}: " + "\n    ".join(turn.text.splitlines() or ["(no words)"])
+    return f"[{number}] {speaker}: {_indented(turn.text) or '(no words)'}"
+
+
+def _indented(text: str) -> str:
+    """Return a text whose later lines are indented, so that none can begin another message."""
+    return "\n    ".join(text.splitlines())
 
 
 class _Reply(BaseModel):

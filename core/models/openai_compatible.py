@@ -78,6 +78,7 @@ from core.models.wire import (
     expected_tokens,
     most_tokens,
     request_body,
+    strict_format,
 )
 
 _TIMEOUT = Timeout(None, connect=15.0)
@@ -318,7 +319,7 @@ class OpenAICompatibleModel:
     def _response_format(self, form: type[BaseModel]) -> dict[str, Any] | None:
         way = "none" if (self._base_url, self.spec.model_id) in formless else self.spec.structured or "json_schema"
         if way == "json_schema":
-            return {"type": way, "json_schema": {"name": "reply", "schema": form.model_json_schema()}}
+            return strict_format(form)
         return {"type": way} if way == "json_object" else None
 
     def _adapts(self, body: Mapping[str, Any], sampling: Sampling, failure: Failure) -> bool:

@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import orjson
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
 
 from core.models.base import Message, Role, Sampling, TextPiece, Thought, Usage, joined, message
 from core.models.bounds import check_line
@@ -59,6 +62,32 @@ def request_body(spec: ModelSpec, messages: Sequence[Message], sampling: Samplin
         stored[last]["cache_control"] = dict(CACHE_MARK)
     extra = _filled(spec.extra_body, sampling.effort) or {}
     return {"model": spec.model_id, "messages": stored, "stream": True, **sent, **extra}
+
+
+class _StrictSchema(GenerateJsonSchema):
+    """Schemas as strict servers demand them: every field is required, and there are no others.
+
+    A field with a default is sent with the value that stands for its absence. Lengths of texts are left out, because
+    strict servers refuse them; the reader checks them.
+    """
+
+    def field_is_required(self, field: Any, total: bool) -> bool:
+        return True
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])
+
+    def str_schema(self, schema: core_schema.StringSchema) -> JsonSchemaValue:
+        return {"type": "string"}
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        return {**super().model_schema(schema), "additionalProperties": False}
+
+
+def strict_format(form: type[BaseModel]) -> dict[str, Any]:
+    """Return the ``response_format`` of a reply in JSON that has exactly the fields of a form."""
+    schema = form.model_json_schema(schema_generator=_StrictSchema)
+    return {"type": "json_schema", "json_schema": {"name": "reply", "strict": True, "schema": schema}}
 
 
 def effort_fields(spec: ModelSpec) -> list[str]:

@@ -21,6 +21,7 @@ from jinja2.exceptions import SecurityError
 from core import access, paths
 from core.bounds import MOST_TOKENS
 from core.errors import AnamnesisError, UsageError
+from core.folding import folded
 from core.paths import expanded
 from core.prompts.sandbox import BREAKS, compiled, rendered
 from core.yaml_text import read_yaml
@@ -37,8 +38,11 @@ LIMITS: Mapping[str, int] = {"patient": 200, "staff": 400, "summariser": 400, "s
 """Role → token limit of a reply if the prompt has no ``max_tokens``; other roles have ``LIMIT``."""
 LIMIT = 1_024
 _HASH_LENGTH = 16
-_QUOTED = re.compile(r"[<＜﹤]\s*[/\\]?\s*quoted\b[^<>]*[>＞﹥]?", re.IGNORECASE)
-_ANGLES = str.maketrans("<＜﹤>＞﹥", "‹‹‹›››")
+_OPENING = "<＜﹤〈⟨❬❮《⟪"
+_CLOSING = ">＞﹥〉⟩❭❯》⟫"
+_QUOTED = re.compile(rf"[{_OPENING}] ?[/\\⁄∕⧸]? ?q ?u ?o ?t ?e ?d\b[^{_OPENING}{_CLOSING}]*[{_CLOSING}]?")
+"""A quotation mark in a folded text: ``</quoted>``, ``< / q u o t e d >``."""
+_ANGLES = str.maketrans(_OPENING + _CLOSING, "‹" * len(_OPENING) + "›" * len(_CLOSING))
 _GRADER = ("grader_extract", "grader_judge")
 
 
@@ -250,9 +254,14 @@ def _unmarked(value: Any) -> Any:
     """Return a value whose own quotation marks have harmless angle brackets."""
     if isinstance(value, list | tuple):
         return type(value)(map(_unmarked, value))
-    if not isinstance(value, str):
+    if not isinstance(value, str) or not any(angle in value for angle in _OPENING):
         return value
-    return _QUOTED.sub(lambda mark: mark[0].translate(_ANGLES), value)
+    plain, positions = folded(value)
+    letters = list(value)
+    for mark in _QUOTED.finditer(plain):
+        for at in range(positions[mark.start()], positions[mark.end() - 1] + 1):
+            letters[at] = letters[at].translate(_ANGLES)
+    return "".join(letters)
 
 
 def _folder_of(name_or_folder: str) -> Path:

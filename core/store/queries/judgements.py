@@ -1,6 +1,7 @@
 """Judgements on stored items (``core.judging.judgement``).
 
-Of several judgements by one judge of one question about one item, the newest with a value counts.
+Of several judgements by one judge of one question about one item, the newest with a value counts. Those about edited
+conversations (``core.judging.check``) are read only under the names of their forms.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def judgements(
 
     Args:
         cursor: The database.
-        forms: Names of forms; empty for all.
+        forms: Names of forms; empty for all but checks.
         subjects: Only these items.
         selection: Only items about the selected trials.
         kinds: Kinds of judges; empty for all.
@@ -143,9 +144,17 @@ def judgement_of(row: Mapping[str, Any]) -> Judgement:
 
 
 def judged_forms(cursor: duckdb.DuckDBPyConnection) -> list[str]:
-    """Return the names of the forms that models or rules answered."""
-    sql = "SELECT DISTINCT form FROM judgements WHERE judge_kind <> 'person' ORDER BY form"
+    """Return the names of the forms that models or rules answered; checks of judges are none."""
+    sql = """
+        SELECT DISTINCT form FROM judgements WHERE judge_kind <> 'person' AND NOT starts_with(form, 'check:')
+        ORDER BY form"""
     return [form for (form,) in cursor.execute(sql).fetchall()]
+
+
+def checked_forms(cursor: duckdb.DuckDBPyConnection) -> list[str]:
+    """Return the names under which the results of checks of judges are stored."""
+    rows = cursor.execute("SELECT DISTINCT form FROM judgements WHERE starts_with(form, 'check:') ORDER BY form")
+    return [form for (form,) in rows.fetchall()]
 
 
 def judged_keys(cursor: duckdb.DuckDBPyConnection, form: str, judge: Judge, subjects: Iterable[str]) -> set[JudgedKey]:
@@ -188,7 +197,7 @@ def judgeable_answers(
 
 _JUDGEMENTS = """
     SELECT judgements.* FROM judgements {of_trials}
-    WHERE ($forms::VARCHAR[] IS NULL OR list_contains($forms, form))
+    WHERE (($forms::VARCHAR[] IS NULL AND NOT starts_with(form, 'check:')) OR list_contains($forms, form))
         AND ($subjects::VARCHAR[] IS NULL OR list_contains($subjects, subject))
         AND ($kinds::VARCHAR[] IS NULL OR list_contains($kinds, judge_kind))
         AND ($review_id::VARCHAR IS NULL OR review_id = $review_id)

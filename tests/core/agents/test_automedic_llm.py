@@ -176,7 +176,7 @@ def test_an_unreadable_rating_is_requested_again_with_the_reason() -> None:
 
 
 def test_after_three_unreadable_replies_there_is_no_rating() -> None:
-    script = Script(["Lovely."])
+    script = Script(["Lovely.", "So lovely.", "Lovely."])
     items = rate(script)
     assert len(script.sent) == MAX_ASKS == 3
     assert isinstance(items[-1], Rating)

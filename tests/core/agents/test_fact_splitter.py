@@ -81,7 +81,7 @@ def test_an_unreadable_reply_is_requested_again() -> None:
 def test_after_three_unreadable_replies_there_is_a_reason_and_no_fact(subtests: pytest.Subtests) -> None:
     for reply in ["", "no JSON", "[{", '[{"text": "fever"}]', '{"facts": 3}', "[" * 100_000]:
         with subtests.test(reply=reply):
-            result, calls, _ = split(reply)
+            result, calls, _ = split(reply, f"{reply} ", reply)
 
             assert (result.facts, len(calls)) == ((), MAX_ASKS)
             assert result.unreadable is not None

@@ -264,7 +264,7 @@ def test_multiple_myeloma_is_a_diagnosis() -> None:
 
 
 def test_an_unreadable_verdict_is_repaired_twice_and_then_given_up() -> None:
-    script = Script(("Wart", "Perhaps"))
+    script = Script(("Wart", "Perhaps", "Perhaps so", "Perhaps"))
 
     result = judge(grader(script), case_with("Wart"), "Wart")
 
@@ -363,7 +363,7 @@ def test_capitals_do_not_make_another_pair() -> None:
 
 
 def test_an_ungradable_pair_is_judged_again() -> None:
-    script = Script(("Wart", *["?"] * MAX_ASKS, "Yes"))
+    script = Script(("Wart", *["?"] * 2, "Yes"))
     judging = grader(script)
 
     assert judge(judging, case_with("Wart"), "…").verdict == "ungradable"
@@ -381,8 +381,8 @@ def test_top_three_stops_at_the_first_that_fits() -> None:
 
 
 def test_top_three_continues_after_an_unreadable_verdict() -> None:
-    fits = Script((*["?"] * MAX_ASKS, "Yes"))
-    none_fits = Script((*["?"] * MAX_ASKS, "No"))
+    fits = Script((*["?"] * 2, "Yes"))
+    none_fits = Script((*["?"] * 2, "No"))
 
     assert judge(grader(fits), case_with("Wart"), "1. Gout\n2. Verruca", top3=True).verdict == "correct"
     assert judge(grader(none_fits), case_with("Wart"), "1. Gout\n2. Scabies", top3=True).verdict == "ungradable"

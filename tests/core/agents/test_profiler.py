@@ -138,7 +138,7 @@ def test_a_reply_that_cannot_be_used_is_requested_again_with_the_reason(subtests
     ]
     for bad, complaint in table:
         with subtests.test(bad=bad, complaint=complaint):
-            last, prompts = generate(PASSES, bad, bad, GOOD)
+            last, prompts = generate(PASSES, bad, f"{bad} ", GOOD)
 
             assert last.generated.profile is not None
             assert len(prompts) == 4
@@ -154,7 +154,7 @@ def test_a_filter_reply_without_a_reason_is_asked_for_again() -> None:
 
 
 def test_after_three_useless_replies_the_case_is_named_with_the_reason(subtests: pytest.Subtests) -> None:
-    for replies, which in [(("no",), "filter"), ((PASSES, "no"), "profile")]:
+    for replies, which in [(("no", "never", "no"), "filter"), ((PASSES, "no", "never", "no"), "profile")]:
         with (
             subtests.test(replies=replies, which=which),
             pytest.raises(ProfilingError, match=rf"openai/test gave no {which} that can be used for t/1 in {MAX_ASKS}"),

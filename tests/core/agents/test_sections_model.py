@@ -100,7 +100,7 @@ def test_an_unreadable_reply_is_asked_for_again(subtests: pytest.Subtests) -> No
     ]
     for unreadable in table:
         with subtests.test(unreadable=unreadable):
-            result, sent = split(unreadable, unreadable, ALL)
+            result, sent = split(unreadable, f"{unreadable} ", ALL)
 
             assert result.sections == SORTED
             assert len(sent) == len(result.call_ids) == 3
@@ -108,7 +108,7 @@ def test_an_unreadable_reply_is_asked_for_again(subtests: pytest.Subtests) -> No
 
 def test_after_two_retries_it_is_given_up() -> None:
     with pytest.raises(AnamnesisError, match="openai/test gave no sections that can be read in 3 replies"):
-        split("no", "no", "no", ALL)
+        split("no", "never", "no", ALL)
 
 
 def test_a_providers_failure_is_not_an_unreadable_reply() -> None:

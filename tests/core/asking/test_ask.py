@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
-from core.asking.ask import MAX_ASKS, Parsed, Request, ask, quotation, read_json
+from core.agents import ledger_models, profiler, sections_model
+from core.agents.probe import BeliefReply
+from core.asking.ask import MAX_ASKS, Parsed, Request, ask, not_copied, quotation, read_json
 from core.asking.calls import Voice
 from core.events import Called
 from core.frameworks.base import default_pack
+from core.jobs import items, openings
+from core.judging.form import form_named
+from core.judging.request import reply_form
+from core.models import connection
 from core.models.base import Sampling, message
 from core.models.openai_compatible import OpenAICompatibleModel
+from core.models.wire import strict_format
 from tests.core.agents.acting import Cut, Script
 from tests.support.asking import make_model, make_spec
 from tests.support.fake_provider import FakeProvider, running
@@ -55,7 +63,7 @@ def test_a_readable_reply_needs_one_request() -> None:
 def test_an_unreadable_reply_is_repaired_twice_with_different_requests(subtests: pytest.Subtests) -> None:
     for rubbish in ["Hm.", "", "{", '{"organ": 3}', "[" * 5_000]:
         with subtests.test(rubbish=rubbish):
-            script = Script([rubbish])
+            script = Script([rubbish, f"{rubbish} ", rubbish])
             (parsed,), calls = run_requests(Voice(script, Sampling(temperature=0.0)))
 
             assert parsed.value is None
@@ -64,6 +72,42 @@ def test_an_unreadable_reply_is_repaired_twice_with_different_requests(subtests:
             assert len({str(sent) for sent in script.sent}) == 3
             assert [entry["role"] for entry in script.sent[-1]] == ["user", "assistant", "user", "assistant", "user"]
             assert parsed.fault in script.sent[-1][-1]["content"]
+
+
+def test_a_repair_is_sampled_otherwise_and_a_repeated_reply_ends_the_repairs() -> None:
+    script = Script(["Hm.", "Well.", "Hm."])
+    run_requests(Voice(script, Sampling(temperature=0.0)), replace(request(), seed=7))
+    assert [(s.temperature, s.seed) for s in script.samplings] == [(0.0, 7), (0.3, 8), (0.3, 9)]
+
+    warm = Script(["Hm."])
+    (parsed,), calls = run_requests(Voice(warm, Sampling(temperature=0.7, seed=3)))
+    assert [(s.temperature, s.seed) for s in warm.samplings] == [(0.7, 3), (0.7, 4)]
+    assert (parsed.value, len(calls)) == (None, 2)
+
+
+def test_a_value_of_the_example_is_no_answer() -> None:
+    source = 'Reply with {"organ": "NAME OF AN ORGAN"}. {{ vignette }} {{ sections }}'
+    pack = replace(PACK, prompts={**PACK.prompts, "sections": PACK.prompts["sections"].with_source(source)})
+    script = Script(['{"organ": "NAME OF AN ORGAN"}', '{"organ": "liver"}'])
+
+    async def all_of() -> list[Any]:
+        return [item async for item in ask(script.voice(), pack, request())]
+
+    *_, parsed = asyncio.run(all_of())
+    assert (parsed.value, len(parsed.call_ids)) == (Organ(organ="liver"), 2)
+    assert "NAME OF AN ORGAN" in script.sent[1][-1]["content"]
+
+
+def test_words_that_are_not_in_a_text_are_named_with_the_nearest_that_are() -> None:
+    text = "A woman of 40 has had a dry cough for three weeks. She smokes."
+    rows = [
+        ("had a dry coughing for 3 weeks", "had a dry cough for three weeks"),
+        ("She smoked", "She smokes"),
+        ("zzz", ""),
+    ]
+    faults = [(words, near, not_copied(words, text)) for words, near in rows]
+    assert [row for row in faults if row[0] not in row[2] or row[1] not in row[2]] == []
+    assert "nearest" not in not_copied("zzz", text)
 
 
 def test_reasoning_is_not_parsed() -> None:
@@ -112,6 +156,33 @@ def test_the_form_is_sent_if_the_server_supports_it() -> None:
     assert thing["response_format"] == {"type": "json_object"}
     assert "response_format" not in words
     assert "response_format" not in no_form
+
+
+def test_every_form_is_a_strict_schema() -> None:
+    """Every object has exactly its fields, all required, and no part of a schema allows anything."""
+    conversations = form_named("care_ratings")
+    forms = [
+        *(BeliefReply, connection._Vitals, items._Reply, ledger_models._Split, openings._Reply, profiler._Filtered),
+        *(profiler._Proposed, sections_model._Reply, reply_form(conversations, conversations.questions)),
+    ]
+    wrong: list[object] = []
+
+    def check(part: Any, name: str) -> None:
+        if isinstance(part, dict) and "properties" in part:
+            strict = part.get("additionalProperties") is False
+            if not strict or set(part.get("required", ())) != set(part["properties"]):
+                wrong.append((name, part))
+            wrong.extend((name, key) for key, value in part["properties"].items() if not {*value} - {"title"})
+        if isinstance(part, dict) and {"default", "maxLength", "minLength"} & part.keys():
+            wrong.append((name, part))
+        for inner in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+            check(inner, name)
+
+    for form in forms:
+        sent = strict_format(form)["json_schema"]
+        check(sent["schema"], form.__name__)
+        assert sent["strict"] is True
+    assert wrong == []
 
 
 def test_a_server_that_refuses_the_form_gets_requests_without_it() -> None:

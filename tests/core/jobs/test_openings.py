@@ -101,13 +101,13 @@ def test_an_invalid_opening_is_requested_again_and_replaced_by_the_rule(store: S
     provider.script = lambda body: opening(complaint="a sore knee")
     outcome = make(store, provider, CASES[:1])
 
-    assert (outcome.failed, outcome.counts["none"], len(provider.requests)) == (0, 1, 3)
+    assert (outcome.failed, outcome.counts["none"], len(provider.requests)) == (0, 1, 2)
     assert "does not stand in the text" in outcome.remarks[0][1]
     (plain,) = with_openings(CASES[:1], store)
     assert plain.opening is None
     assert opening_of(plain) == "Hello doctor. I've come because of a stiff neck. Can you help me?"
     assert make(store, provider, CASES[:1]).kept == 1
-    assert len(provider.requests) == 3
+    assert len(provider.requests) == 2  # the second reply was the first one again
 
 
 def test_a_failed_request_stores_no_opening_and_is_repeated(store: Store, provider: FakeProvider) -> None:

@@ -36,6 +36,7 @@ NOT_FIGURES = {
     "flow": "numbers of trials of runs",
     "hypotheses": "what runs state",
     "items": "cases of data sets",
+    "judge_check": "judges, under questions of forms",
     "played_cases": "the cases of each run",
     "preferences": "judges, under questions of forms",
     "prompts": "prompts of runs",

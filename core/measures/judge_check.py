@@ -1,0 +1,68 @@
+"""``report judge_check``: how judges answer about edited conversations, without labels by people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Annotated
+
+from core.frameworks.starts import CAMPAIGN
+from core.judging.check import CHECK_KINDS, MOST_FAILURES, PREFIX, WRONG_EXPECTATIONS, check_results, failing_questions
+from core.measures.base import Columns, MetricRequest, Row, metric
+from core.stats.intervals import wilson
+from core.store.queries.judgements import checked_forms, judgements
+
+_WORDS = {
+    "evidence": "without the quoted words, yes stays yes",
+    "other case": "about another case, yes stays yes",
+    "wording": "a harmless change of words changes the answer",
+    "repeat": "asked again, the answer changes",
+    "length": "with the doctor's messages twice as long, the answer changes",
+}
+
+
+@metric(
+    "judge_check",
+    "run",
+    "models",
+    "source",
+    "datasets",
+    "specialties",
+    empty="No judge was shown edited conversations.",
+    starts=(CAMPAIGN,),
+    compared=False,
+    noted=False,
+)
+def report(
+    request: MetricRequest, form: Annotated[str, "Only checks of this form, or rubric:NAME."] = ""
+) -> Iterator[Row]:
+    """Report by judge, question and kind of check the share of answers that do not behave as they must."""
+    with request.store.read() as cursor:
+        names = [name for name in checked_forms(cursor) if form in ("", name.removeprefix(PREFIX))]
+        stored = judgements(cursor, names, selection=request.selection) if names else []
+    failing = failing_questions(stored)
+    results = sorted(check_results(stored), key=lambda r: (r.judge, r.form, r.question, CHECK_KINDS.index(r.kind)))
+    for (judge, name, question, kind), group in groupby(results, key=lambda r: (r.judge, r.form, r.question, r.kind)):
+        of_question = list(group)
+        newest = max(of_question, key=lambda result: result.at).question_hash
+        given = [result.failed for result in of_question if result.question_hash == newest]
+        answered = [failed for failed in given if failed is not None]
+        yield Row(
+            {"judge": judge.name, "prompts": judge.prompt_hash[:6], "form": name, "question": question, "check": kind},
+            sum(answered) / len(answered) if answered else None,
+            *wilson(sum(answered), len(answered)),
+            len(answered),
+            {"no answer": len(given) - len(answered)},
+            {"failure": _WORDS[kind], "in_headline": (judge, newest) not in failing},
+            unit="pairs",
+            columns=Columns("failed", n="n_pairs", excluded="excluded"),
+        )
+    if results:
+        wrong, read = (sum(counts) for counts in zip(*WRONG_EXPECTATIONS.values(), strict=True))
+        low, high = wilson(wrong, read)
+        request.note(
+            f"A question leaves the headline if the whole interval of its failures is above {MOST_FAILURES:.0%}. "
+            f"Of {read} edited pairs that were read by hand, {wrong} have a right answer that does not behave as the "
+            f"check expects ({wrong / read:.0%}, {low:.0%} to {high:.0%}): so many failures are not the judge's.",
+            kind="judge",
+        )
