@@ -192,7 +192,7 @@ FACTS_HASH = "md5(conversations.facts)"
 """Hash of the facts of a row of ``conversations``, as in ``core.store.queries.fact_sets.FactsInUse``."""
 
 # Conversations with clinical staff are in no figure: the patient does not tell all of their facts.
-_PRESENT = f"""conversations AS MATERIALIZED (
+_PRESENT = f"""conversations AS (
         SELECT chosen.* EXCLUDE (staffed), model, place,
             end_reason IN ('final_diagnosis', 'no_question', 'turn_cap') AS whole,
             chosen.content_hash || ':' || coalesce(newest_facts.facts::VARCHAR, '') AS facts
@@ -212,7 +212,7 @@ _PRESENT = f"""conversations AS MATERIALIZED (
             PARTITION BY judgements.trial_id, judge, prompt_hash, together, question
             ORDER BY (value IS NOT NULL) DESC, judged_at DESC) = 1
     )"""
-_JUDGED = f"""{_PRESENT}, of_judge AS MATERIALIZED (
+_JUDGED = f"""{_PRESENT}, of_judge AS (
         FROM present WHERE $every OR (judge = $judge AND prompt_hash = $prompt_hash AND together = $together)
     ), judged AS (
         SELECT trial_id, judge, prompt_hash, together, max(judged_at) AS judged_at,
