@@ -2,7 +2,7 @@
 
 In a review with a form about vignettes each expert has a run whose doctor is ``human/NAME`` and whose arms are the
 vignette's; it is stored in a journal and graded like a model's run. Trials are public, so they are written when the
-review ends; until then the answers are stored as annotations. The run stores the order of the questions
+review ends; until then only the answers are stored. The run stores the order of the questions
 (``ReviewPlan.order``).
 """
 
@@ -23,11 +23,11 @@ from core.frameworks.answering import grade_answer
 from core.frameworks.base import framework
 from core.frameworks.casting import REFERENCE
 from core.journal import JournalWriter, RunHeader, TrialLine, journal_path, seed_of, trial_id
-from core.reviews.drawing import by_item, order_for
+from core.judging.judgement import Judgement
+from core.reviews.drawing import case_items, order_for
 from core.reviews.state import ReviewState
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.annotations import Annotation
 from core.store.queries.run_cases import run_cases
 from core.store.queries.trials import done_trial_ids
 from core.store.review_records import Review, ReviewItem
@@ -46,7 +46,7 @@ def baseline_run(review: Review, annotator: str) -> str:
 def begin_baseline(store: Store, review: Review, items: Sequence[ReviewItem]) -> None:
     """Write the header of every expert's run, with the present content of the cases."""
     plan = review.plan
-    cases = by_item(cases_of(plan.case_set))
+    cases = case_items(cases_of(plan.case_set))
     for annotator in plan.annotators:
         assigned = [cases[item.item] for item in order_for(items, annotator, plan.seed)]
         if assigned:
@@ -80,7 +80,7 @@ def begin_baseline(store: Store, review: Review, items: Sequence[ReviewItem]) ->
 def baseline_cases(store: Store, review: Review, annotator: str) -> dict[str, Case]:
     """Return item → case, with the content that is stored in the expert's run."""
     with store.read() as cursor:
-        return by_item(run_cases(cursor, baseline_run(review, annotator)))
+        return case_items(run_cases(cursor, baseline_run(review, annotator)))
 
 
 def write_trials(store: Store, state: ReviewState) -> int:
@@ -112,9 +112,9 @@ def _write_trials(store: Store, state: ReviewState, annotator: str) -> int:
     return len(lines)
 
 
-def _trial(run_id: str, review: Review, case: Case, answers: Sequence[Annotation]) -> TrialLine:
+def _trial(run_id: str, review: Review, case: Case, answers: Sequence[Judgement]) -> TrialLine:
     trial, seed = trial_id(run_id, case.case_key, 0), seed_of(review.plan.seed, case.case_key, 0)
-    times = [answer.annotated_at for answer in answers]
+    times = [answer.at for answer in answers]
     first, last = min(times), max(times)
     started = Started(trial_id=trial, case_key=case.case_key, trial=0, seed=seed, at=first)
     graded = [asyncio.run(_graded(case, answer.question, answer.value or "")) for answer in answers]  # type: ignore[arg-type]

@@ -36,6 +36,8 @@ from core.store.written import forget_lines
 _UNIT = re.compile(r"[ |]")
 _LEFT_BEHIND = ("*/imported.head", "*/imported.body", "*/journal.purged")
 """Files of imports and purges that were killed."""
+_ABOUT_RUNS = ("judgement", "annotation", "label", "unblinding", "review", "report_field")
+"""Kinds of people's lines that may be about a run; ``annotation`` up to version 0.6."""
 _PACKED = (".gz", ".zip", ".parquet", ".duckdb", ".eval")
 
 
@@ -83,13 +85,15 @@ class _Words:
             return line.get("unit") in self.units or self.in_item(line.get("unit"))
         if kind == "row":
             return (
-                row.get("trial_id") in self.trials or row.get("run_id") == self.run_id or self.in_item(row.get("item"))
+                row.get("trial_id") in self.trials
+                or row.get("run_id") == self.run_id
+                or self.in_item(row.get("subject") or row.get("item"))
             )
-        if kind == "written" and line.get("kind") in ("annotation", "label", "unblinding", "review", "report_field"):
+        if kind == "written" and line.get("kind") in _ABOUT_RUNS:
             return (
                 about.get("run_id") == self.run_id
                 or self.run_id in (about.get("runs") or ())
-                or self.in_item(about.get("item"))
+                or self.in_item(about.get("subject") or about.get("item"))
                 or about.get("review_id") in self.reviews
             )
         return False
@@ -241,10 +245,10 @@ def _delete_rows(connection: duckdb.DuckDBPyConnection, words: _Words) -> None:
     )
     for table in OF_A_TRIAL:
         connection.execute(f"DELETE FROM {table} WHERE list_contains(?, trial_id)", [trials])
-    for table in ("annotations", "review_items", "model_ratings"):
-        items = connection.execute(f"SELECT DISTINCT item FROM {table}").fetchall()
+    for table, column in (("judgements", "subject"), ("review_items", "item"), ("model_ratings", "item")):
+        items = connection.execute(f"SELECT DISTINCT {column} FROM {table}").fetchall()
         about = [item for (item,) in items if words.in_item(item)]
-        connection.execute(f"DELETE FROM {table} WHERE list_contains(?, item)", [about])
+        connection.execute(f"DELETE FROM {table} WHERE list_contains(?, {column})", [about])
     forget_lines(connection, sorted(words.written))
     withdrawn = "DELETE FROM withdrawn WHERE list_contains(?, line_id)"
     connection.execute(withdrawn, [sorted(words.written)])

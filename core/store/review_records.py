@@ -196,7 +196,7 @@ class ReviewPlan(BaseModel):
         if self.asks.final and not (self.question_types and set(self.question_types) <= {"mcq", "frq"}):
             raise ValueError("a baseline asks mcq, frq or both")
         if (self.sampling == "conversation" or self.statements) and self.asks.about != "criterion":
-            raise ValueError("only criteria of a rubric are drawn by conversation")
+            raise ValueError("only a review of criteria has a rubric, and is drawn by conversation")
         if self.asks.about == "criterion" and not self.statements:
             raise ValueError("choose a rubric with criteria")
         if self.sampling == "disagreement" and self.asks.about not in ("conversation", "answer"):
@@ -211,6 +211,10 @@ class ReviewPlan(BaseModel):
     @property
     def questions(self) -> tuple[str, ...]:
         return tuple(question.id for question in self.asks.questions)
+
+    @property
+    def ties_in_words(self) -> str:
+        return ties_in_words(self.asks, self.reviewers if self.shared else 1)
 
     @property
     def reviewers(self) -> int:
@@ -246,6 +250,23 @@ _SEQUENCE: dict[ReviewOrder, tuple[QuestionType, ...]] = {
 }
 
 
+def ties_in_words(form: Form, reviewers: int) -> str:
+    """Return what happens where the ``reviewers`` of an item differ; empty for a form with final answers."""
+    if form.final:
+        return ""
+    if reviewers < 2:
+        return "Each item has one annotator: nothing can be tied, and no agreement is measured."
+    if form.decision == "mean":
+        return f"Up to {reviewers} annotators answer an item; on a scale their mean counts."
+    rule = (
+        f"The answer that most of the {reviewers} annotators of an item give counts; without a majority they settle it "
+        "together"
+        if form.decision == "majority"
+        else "Where the two annotators of an item differ, a third person decides, or both settle it together"
+    )
+    return f"{rule}. Until then figures exclude the item as tied."
+
+
 def order_in_words(order: ReviewOrder, question_types: Collection[str]) -> str:
     """Return the order of questions in words, or the only question type."""
     if len(question_types) > 1 or order == "different people":
@@ -273,10 +294,13 @@ def stored_plan(fields: Mapping[str, Any]) -> ReviewPlan:
 
 
 def planned(**fields: object) -> ReviewPlan:
-    """Return a plan with the present form of its kind; raises ``UsageError`` with one sentence if it is invalid."""
-    form = form_named(str(fields.get("kind")))
+    """Return a plan, with the present form of its kind if none is given.
+
+    Raises ``UsageError`` with one sentence if it is invalid.
+    """
+    form = fields.get("form") or form_named(str(fields.get("kind")))
     try:
-        return ReviewPlan.model_validate({"form": form, **fields})
+        return ReviewPlan.model_validate({**fields, "form": form})
     except ValidationError as error:
         first = error.errors()[0]
         field_name = ".".join(str(part) for part in first["loc"])

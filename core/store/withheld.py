@@ -31,7 +31,8 @@ _DELETED = (
 )
 """Tables of trials whose rows quote conversations."""
 _OF_CASES = ("completions", "fact_sets", "history_items", "profiles")
-_OF_ITEMS = ("annotations", "model_ratings")
+_OF_ITEMS = {"judgements": "subject", "model_ratings": "item"}
+"""Table → the column that names the item of a row."""
 _PLAIN_LABELS = ("specialty", "single_diagnosis", "development", "urgency")
 """Fields of a case whose labels contain no text of the case."""
 
@@ -115,11 +116,11 @@ class WithoutTexts:
         """Delete the answers of people and models about closed trials and cases, which quote them."""
         trials = {trial for (trial,) in connection.execute("FROM closed_trials").fetchall()}
         cases = {case_key for case_key, _ in self.cases}
-        for table in _OF_ITEMS:
-            items = [item for (item,) in connection.execute(f"SELECT DISTINCT item FROM {table}").fetchall()]
+        for table, column in _OF_ITEMS.items():
+            items = [item for (item,) in connection.execute(f"SELECT DISTINCT {column} FROM {table}").fetchall()]
             parsed = {item: parse_item(item) for item in items}
             closed = [name for name, item in parsed.items() if item.case_key in cases or trials & {*item.trials}]
-            connection.execute(f"DELETE FROM {table} WHERE list_contains($1, item)", [closed])
+            connection.execute(f"DELETE FROM {table} WHERE list_contains($1, {column})", [closed])
 
 
 _CLOSED_TRIALS = """

@@ -138,7 +138,7 @@ def test_results_are_shown_once_somebody_unblinds(store: Store, judged: Review, 
     button(app, "Unblind the review").click().run()
     assert trouble(app) == []
     assert "Unblinded by Ada when all items were answered" in words(app)
-    shares = table(app, "Open ties").set_index("Model")
+    shares = table(app, "Excluded").set_index("Model")
     assert list(shares.loc[list(MODELS), "Yes"]) == [6, 5]
     pairs = table(app, "p").iloc[0]
     assert (pairs["Cases"], pairs["Yes of the first only"], pairs["p"]) == (6, 1, "1.0000")

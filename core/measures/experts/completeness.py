@@ -13,8 +13,9 @@ from typing import NamedTuple
 from core.errors import UsageError
 from core.events import COUNTED
 from core.measures.base import Columns, MetricRequest, Row
-from core.measures.experts.adjudication import IMPORTED, Decision
+from core.measures.experts.adjudication import Decision
 from core.measures.experts.report import read_decisions
+from core.reviews.exchange import IMPORTED
 from core.reviews.state import states
 from core.stats.smoothed import ratio_interval
 from core.store.database import Store

@@ -26,10 +26,11 @@ from core.measures.experts.adjudication import (
     pairs,
     shares,
 )
-from core.measures.experts.workbooks import HIDDEN, grader_of_release, release_decisions
+from core.measures.experts.workbooks import grader_of_release, release_decisions
 from core.measures.graders.agreement import flip_rates
 from core.measures.graders.panels import corrected_of_review
 from core.reviews.baseline import baseline_run
+from core.reviews.exchange import HIDDEN
 from core.reviews.state import ReviewState, state_of, states
 from core.store.conditions import doctor_of
 from core.store.database import Store
@@ -204,9 +205,9 @@ SHARES = Section(
     series="model",
     place="question",
     axis="Share of yes",
-    heads={"n": "Of", "open": "Open ties"},
-    caption="Intervals resample cases (Wilson’s if each case has one item). If two annotators differ, the third "
-    "decides; open ties are excluded.",
+    heads={"n": "Of", "excluded": "Excluded"},
+    caption="Intervals resample cases (Wilson’s if each case has one item). If two annotators differ, a third decides, "
+    "or both together; ties that are not settled are excluded.",
     page="judges",
 )
 PAIRS = Section(

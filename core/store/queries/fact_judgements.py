@@ -241,11 +241,11 @@ _TO_JUDGE = f"""
 
 _PEOPLE = f"""
     WITH {_PRESENT}, newest_answers AS (
-        SELECT item, question, annotator, value FROM annotations
-        WHERE question IN ('in_vignette', 'complete_answers') AND value IN ('yes', 'no')
+        SELECT subject AS item, question, judge AS annotator, value FROM judgements
+        WHERE judge_kind = 'person' AND question IN ('in_vignette', 'complete_answers') AND value IN ('yes', 'no')
             AND NOT list_contains($without::VARCHAR[], coalesce(review_id, ''))
         QUALIFY row_number() OVER (
-            PARTITION BY item, question, annotator ORDER BY annotated_at DESC, annotations.rowid DESC) = 1
+            PARTITION BY subject, question, judge ORDER BY judged_at DESC, judgements.rowid DESC) = 1
     )
     SELECT trial_id, question, annotator, value, {_HOLDS.format("invented")} AS invented,
         {_HOLDS.format("withheld")} AS withheld

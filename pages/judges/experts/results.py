@@ -10,13 +10,14 @@ from core.errors import AnamnesisError
 from core.frameworks.starts import ANNOTATIONS, REVIEW
 from core.jobs.rating import FormRating
 from core.measures.base import Result
-from core.measures.experts.adjudication import CONFUSION, IMPORTED
+from core.measures.experts.adjudication import CONFUSION
 from core.measures.experts.by_model import BY_MODEL
 from core.measures.experts.filling import can_fill, fill, read_filling
 from core.measures.experts.judge_status import FIGURES, STATUS
 from core.measures.experts.ratings import COMPLETENESS, RATERS, has_decisions, sections_for
 from core.measures.experts.report import AGREEMENT, BASELINE, GRADERS, PAIRS, SHARES, printed_figures, read_decisions
-from core.measures.experts.workbooks import import_release_annotations
+from core.measures.experts.workbooks import import_release_answers
+from core.reviews.exchange import IMPORTED
 from core.reviews.reviewing import unblind
 from core.reviews.state import ReviewState
 from core.store.database import Store
@@ -122,9 +123,9 @@ def draw_release() -> None:
     )
     draw_section(GRADERS, _ALL, name="experts-release-grader")
     with st.container(horizontal=True, vertical_alignment="center"):
-        if st.button("Import these judgements as annotations", icon=":material/playlist_add:", **only("run")):
+        if st.button("Import these judgements", icon=":material/playlist_add:", **only("run")):
             try:
-                new = import_release_annotations(Store())
+                new = import_release_answers(Store())
                 st.success(
                     f"Imported {new.added:,} judgements of {new.items} conversations; {new.unchanged:,} were already "
                     f"imported. {new.matched} of the conversations are stored."
@@ -135,17 +136,17 @@ def draw_release() -> None:
 
 
 def draw_results() -> None:
-    """Ask for a review or the imported annotations, and draw their figures."""
+    """Ask for a review or the imported answers, and draw their figures."""
     by_id = {state.review.review_id: state for state in reviews()}
     options = [*by_id, *([IMPORTED] if read(read_decisions, imported=True) else [])]
     if not options:
-        draw_empty("No results yet: plan a review, or import annotations.", REVIEW, ANNOTATIONS, icon="rate_review")
+        draw_empty("No results yet: plan a review, or import answers.", REVIEW, ANNOTATIONS, icon="rate_review")
         return
     source = choose(
         "Judgements of",
         options,
         "experts_source",
-        names=lambda key: by_id[key].review.name if key in by_id else "Imported annotations",
+        names=lambda key: by_id[key].review.name if key in by_id else "Imported answers",
     )
     if source == IMPORTED:
         if draw_figures(IMPORTED, {"imported": True}) is not None:

@@ -39,7 +39,7 @@ EXPORTS = {
 }
 QUOTING = (
     *("fact_judgements", "patient_judgements", "prefix_answers", "rubric_judgements", "urgency_answers", "variants"),
-    *("scores", "completions", "fact_sets", "history_items", "profiles", "annotations", "model_ratings"),
+    *("scores", "completions", "fact_sets", "history_items", "profiles", "judgements", "model_ratings"),
 )
 """Tables whose rows quote cases or conversations."""
 
