@@ -261,7 +261,8 @@ def read_state(cursor: duckdb.DuckDBPyConnection, review: str) -> ReviewState:
 
 def _with_answers(cursor: duckdb.DuckDBPyConnection, review: Review) -> ReviewState:
     answers = judgements(cursor, kinds=("person",), review_id=review.review_id)
-    newest = {(answer.subject, answer.judge.name, answer.question): answer for answer in answers}
+    ordered = sorted(answers, key=lambda answer: (answer.subject, answer.question, answer.judge.name))
+    newest = {(answer.subject, answer.judge.name, answer.question): answer for answer in ordered}
     items = rows.items_of(cursor, review.review_id)
     about: dict[str, tuple[str, str]] = {}
     if any(question.cases or question.specialties for question in review.plan.asks.questions):

@@ -94,7 +94,7 @@ def test_invented_words_and_missing_facts_are_answers_and_older_reviews_stay_rea
     fold(store)
     states = {name: state_of(store, name) for name in ("Before", "Now")}
     assert states["Before"].progress_of("Ada").done == len(states["Before"].items_for("Ada"))
-    assert "missing_facts" not in states["Before"].questions
+    assert "missing_facts" not in states["Before"].review.plan.questions
     item = states["Now"].by_number[number].item
     assert states["Now"].value(item, "Ada", "missing_facts") == "The rash began in May"
 
