@@ -147,7 +147,7 @@ def import_answers(
         print(f"Line {line} was left out: {reason}")
     if len(report.rejected) > _SHOWN:
         print(f"And {len(report.rejected) - _SHOWN:,} more lines.")
-    if report.rejected and not report.items:
+    if report.rejected and not (report.items or report.unchanged):
         raise AnamnesisError("No row could be used: nothing was imported.")
     return 0
 

@@ -12,17 +12,18 @@ import io
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TextIO, cast
+from typing import NamedTuple, TextIO, cast
 
+import duckdb
 import orjson
 
 from core import access
 from core.errors import AnamnesisError, UsageError
 from core.events import QuestionType
 from core.frameworks.answering import question_of
-from core.judging.form import About, Form, forms
+from core.judging.form import About, forms
 from core.judging.judgement import Judge, Judgement
 from core.judging.request import numbered
 from core.reviews.answering import answer_in, check_annotator
@@ -127,34 +128,20 @@ def export_answers(store: Store, out: TextIO) -> tuple[int, Counter[str]]:
             # the id of a trial would reveal its model
             model, name = HIDDEN, f"item {numbers.get((answer.review_id, answer.subject), '?')}"
         marked = [
-            {
-                "turn": quoted.message,
-                "start": quoted.start,
-                "end": quoted.end,
-                "text": quoted.words,
-                "comment": quoted.comment,
-            }
-            for quoted in answer.quotations
+            {"turn": q.message, "start": q.start, "end": q.end, "text": q.words, "comment": q.comment}
+            for q in answer.quotations
         ]
-        cells = {
-            "item": name,
-            "model": model,
-            "case": case,
-            "annotator": answer.judge.name,
-            "question": answer.question,
-            "value": answer.value or "",
-            "comment": answer.comment,
-            "reason": answer.reason,
-            "highlights": orjson.dumps(marked).decode() if marked else "",
-            "review": state.review.name if state else answer.review_id,
-            "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(answer.at)),
-        }
-        writer.writerow(inert(cells[column]) for column in EXPORTED)
+        cells = (
+            *(name, model, case, answer.judge.name, answer.question, answer.value or "", answer.comment, answer.reason),
+            orjson.dumps(marked).decode() if marked else "",
+            state.review.name if state else answer.review_id,
+            time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(answer.at)),
+        )
+        writer.writerow(inert(cell) for cell in cells)
     return len(answers), withheld
 
 
-@dataclass(frozen=True)
-class ImportedAnswers:
+class ImportedAnswers(NamedTuple):
     """Result of an import: ``added`` and ``unchanged`` answers, and (line, reason) of rejected rows.
 
     ``matched`` of the ``items`` are stored conversations or answers.
@@ -165,13 +152,6 @@ class ImportedAnswers:
     items: int = 0
     matched: int = 0
     rejected: tuple[tuple[int, str], ...] = ()
-
-
-class _Row(dict[str, str]):
-    """A row of a file: column → text; missing cells are empty."""
-
-    def __missing__(self, column: str) -> str:
-        return ""
 
 
 def import_file(store: Store, path: Path, review: str = "") -> ImportedAnswers:
@@ -188,33 +168,60 @@ def import_file(store: Store, path: Path, review: str = "") -> ImportedAnswers:
 def import_csv(store: Store, content: bytes, review: str = "") -> ImportedAnswers:
     """Import answers to any form from a CSV with columns of ``COLUMNS``, of which comment and reason are optional.
 
-    Rows without a value are skipped, invalid rows are rejected with their line, the others are imported. ``review`` is
-    the review of rows that name none. Without a review, ``model`` and ``case`` identify a stored conversation if there
-    is exactly one, else a conversation that is not stored here.
+    Rows of a sheet without a value are skipped, invalid rows are rejected with their line, the others are imported.
+    ``review`` is the review of rows that name none. Without a review, ``model`` and ``case`` identify a stored
+    conversation if there is exactly one, else a conversation that is not stored here.
     """
     access.require("run")
     rows = _rows(content)
-    in_reviews: dict[str, dict[int, _Row]] = {}
-    alone: dict[int, _Row] = {}
-    for line, row in rows.items():
-        name = row["review"] or review
-        if name and name not in (IMPORTED, RELEASE):
-            in_reviews.setdefault(name, {})[line] = row
-        else:
-            alone[line] = row
-    results = [_import_into(store, name, of_review) for name, of_review in in_reviews.items()]
-    results.append(_import_alone(store, alone))
-    return ImportedAnswers(
-        sum(result.added for result in results),
-        sum(result.unchanged for result in results),
-        sum(result.items for result in results),
-        sum(result.matched for result in results),
-        tuple(sorted(rejected for result in results for rejected in result.rejected)),
-    )
+    given: dict[int, tuple[str, Judgement | None]] = {}
+    rejected: list[tuple[int, str]] = []
+    with store.write() as connection:
+        states = {name: s for s in read_states(connection) for name in (s.review.review_id, s.review.name)}
+        on_cases = [(row["model"], row["case"]) for row in rows.values() if not row["item"]]
+        conversations = {pair: list(trials) for pair, trials in conversations_on(connection, on_cases).items()}
+        for line, row in rows.items():
+            name = row["review"] or review
+            try:
+                if name in ("", IMPORTED, RELEASE):
+                    answer: Judgement | None = _imported(_item(row, conversations), row)
+                elif name in states:
+                    check_annotator(row["annotator"], name)
+                    answer = _answer(states[name], row)
+                else:
+                    raise UsageError(f"There is no review {name[:40]!r}.")
+            except AnamnesisError as error:
+                rejected.append((line, str(error)))
+                continue
+            given[line] = name, answer
+            if answer is not None and name in states:
+                before = states[name]
+                newest = {**before.newest, (answer.subject, answer.judge.name, answer.question): answer}
+                states |= dict.fromkeys((before.review.review_id, before.review.name), replace(before, newest=newest))
+        trials = {a.subject: parse_item(a.subject).trials for _, a in given.values() if a and a.review_id == IMPORTED}
+        stored = trial_origins(connection, [trial for of_item in trials.values() for trial in of_item])
+        gone = {item for item, of_item in trials.items() if not all(trial in stored for trial in of_item)}
+        rejected += [
+            (n, f"There is no stored trial for {a.subject}.") for n, (_, a) in given.items() if a and a.subject in gone
+        ]
+        new = [answer for _, answer in given.values() if answer and answer.subject not in gone]
+        result = _added(connection, new)
+    for state in {name: states[name] for name, _ in given.values() if name in states}.values():
+        if state.form.final:
+            write_trials(store, state_of(store, state.review.review_id))
+    equal = sum(answer is None for _, answer in given.values())
+    return result._replace(unchanged=result.unchanged + equal, rejected=tuple(sorted(rejected)))
+
+
+class _Row(dict[str, str]):
+    """A row of a file: column → text; missing cells are empty."""
+
+    def __missing__(self, column: str) -> str:
+        return ""
 
 
 def _rows(content: bytes) -> dict[int, _Row]:
-    """Return line → row of a CSV, of the rows with any value; raises ``AnamnesisError`` if it is none of answers."""
+    """Return line → row of a CSV; raises ``AnamnesisError`` if it is none of answers."""
     try:
         reader = csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline=""))
         heads, rows = set(reader.fieldnames or ()), dict[int, _Row]()
@@ -233,85 +240,31 @@ def _rows(content: bytes) -> dict[int, _Row]:
     return {line: row for line, row in rows.items() if row["value"] or not row["wording"]}
 
 
-def _import_into(store: Store, review: str, rows: Mapping[int, _Row]) -> ImportedAnswers:
-    """Save rows as answers in a review, as its annotators give them."""
-    rejected: list[tuple[int, str]] = []
-    new: list[Judgement] = []
-    unchanged, items = 0, set[int]()
-    try:
-        with store.write() as connection:
-            state = next((s for s in read_states(connection) if review in (s.review.name, s.review.review_id)), None)
-            if state is None:
-                raise UsageError(f"There is no review {review[:40]!r}.")
-            newest = dict(state.newest)
-            state = replace(state, newest=newest)
-            by_name = {item.item: item.number for item in state.items}
-            for line, row in rows.items():
-                try:
-                    check_annotator(row["annotator"], review)
-                    number = row["item"].removeprefix("item").strip()
-                    numbered_item = int(number) if number.isdecimal() else by_name.get(row["item"], 0)
-                    given = (numbered_item, row["annotator"], row["question"])
-                    answer = answer_in(state, *given, row["value"], row["reason"], comment=row["comment"])
-                except AnamnesisError as error:
-                    rejected.append((line, str(error)))
-                    continue
-                items.add(numbered_item)
-                if answer is None:
-                    unchanged += 1
-                    continue
-                new.append(answer)
-                newest[answer.subject, answer.judge.name, answer.question] = answer
-                state = replace(state, newest=newest)
-            add_judgements(connection, new)
-    except UsageError as error:
-        return ImportedAnswers(rejected=tuple((line, str(error)) for line in rows))
-    if state.form.final:
-        write_trials(store, state_of(store, state.review.review_id))
-    return ImportedAnswers(len(new), unchanged, len(items), len(items), tuple(rejected))
-
-
-def _import_alone(store: Store, rows: Mapping[int, _Row]) -> ImportedAnswers:
-    """Save rows that name no review."""
-    on_cases = [(row["model"], row["case"]) for row in rows.values() if not row["item"]]
-    with store.read() as cursor:
-        conversations = {pair: list(trials) for pair, trials in conversations_on(cursor, on_cases).items()}
-    accepted: dict[int, Judgement] = {}
-    rejected: list[tuple[int, str]] = []
-    for line, row in rows.items():
-        try:
-            if not row["annotator"]:
-                raise UsageError("annotator is empty.")
-            accepted[line] = _imported(_item(row, conversations), row)
-        except UsageError as error:
-            rejected.append((line, str(error)))
-    trials = {answer.subject: parse_item(answer.subject).trials for answer in accepted.values()}
-    with store.read() as cursor:
-        stored = trial_origins(cursor, [trial for of_item in trials.values() for trial in of_item])
-    valid = {item for item, of_item in trials.items() if all(trial in stored for trial in of_item)}
-    rejected += [
-        (line, f"There is no stored trial for {answer.subject}.")
-        for line, answer in accepted.items()
-        if answer.subject not in valid
-    ]
-    return add_imported(store, [answer for answer in accepted.values() if answer.subject in valid], rejected)
+def _answer(state: ReviewState, row: _Row) -> Judgement | None:
+    """Return a row's answer in a review; ``None`` if it is the stored one."""
+    number = row["item"].removeprefix("item").strip()
+    named = {item.item: item.number for item in state.items}
+    item = int(number) if number.isdecimal() else named.get(row["item"], 0)
+    given = (row["annotator"], row["question"], row["value"], row["reason"])
+    return answer_in(state, item, *given, comment=row["comment"])
 
 
 def _imported(item: AnnotatedItem, row: _Row) -> Judgement:
     """Return a row's answer; raises ``UsageError`` if no form about such items has the question, or it is no answer."""
     fitting = [form for form in forms().values() if form.about in _ABOUT[item.kind]]
-    form: Form | None = next((form for form in fitting if form.question(row["question"])), None)
-    question = form.question(row["question"]) if form else None
-    if form is None or question is None:
-        known = ", ".join(dict.fromkeys(asked.id for form in fitting for asked in form.questions))
+    asked = next(((form, q) for form in fitting if (q := form.question(row["question"]))), None)
+    if asked is None:
+        known = ", ".join(dict.fromkeys(question.id for form in fitting for question in form.questions))
         raise UsageError(f"question {row['question'][:40]!r} is not one of {known}.")
-    value = next((value for value in question.answers if value.lower() == row["value"].lower()), row["value"])
+    if not row["annotator"]:
+        raise UsageError("annotator is empty.")
+    form, question = asked
     return Judgement(
         subject=str(item),
         form=form.name,
         question=question.id,
         judge=Judge(row["annotator"]),
-        value=question.check(value),
+        value=question.check(next((v for v in question.answers if v.lower() == row["value"].lower()), row["value"])),
         at=time.time(),
         against=question.hash,
         comment=row["comment"],
@@ -331,16 +284,17 @@ def _item(row: _Row, conversations: Mapping[tuple[str, str], Sequence[str]]) -> 
     return AnnotatedItem("release", model=model, case_key=case)
 
 
-def add_imported(store: Store, new: Sequence[Judgement], rejected: Sequence[tuple[int, str]] = ()) -> ImportedAnswers:
+def add_imported(store: Store, new: Sequence[Judgement]) -> ImportedAnswers:
     """Save those answers that are not stored like this already."""
+    with store.write() as connection:
+        return _added(connection, new)
 
+
+def _added(connection: duckdb.DuckDBPyConnection, new: Sequence[Judgement]) -> ImportedAnswers:
     def key(answer: Judgement) -> tuple[str, ...]:
         return (answer.review_id, answer.subject, answer.judge.name, answer.question)
 
-    with store.write() as connection:
-        before = {key(answer): (answer.value, answer.comment) for answer in judgements(connection, kinds=("person",))}
-        changed = [answer for answer in new if before.get(key(answer)) != (answer.value, answer.comment)]
-        added = add_judgements(connection, changed)
+    before = {key(answer): (answer.value, answer.comment) for answer in judgements(connection, kinds=("person",))}
+    added = add_judgements(connection, [a for a in new if before.get(key(a)) != (a.value, a.comment)])
     items = {answer.subject for answer in new}
-    stored = sum(bool(parse_item(item).trial_id) for item in items)
-    return ImportedAnswers(added, len(new) - added, len(items), stored, tuple(sorted(rejected)))
+    return ImportedAnswers(added, len(new) - added, len(items), sum(bool(parse_item(item).trial_id) for item in items))

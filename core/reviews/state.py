@@ -157,10 +157,11 @@ class ReviewState:
 
     def complete(self, item: ReviewItem, annotator: str) -> bool:
         """Return whether an annotator has answered all questions about an item that are not optional."""
-        return all(self.value(item.item, annotator, q) is not None for q in self._required_for(item, annotator))
+        return not self._unanswered(item, annotator)
 
-    def _required_for(self, item: ReviewItem, annotator: str) -> tuple[str, ...]:
-        return tuple(q for q in self.questions_for(item, annotator) if q in self.form.required)
+    def _unanswered(self, item: ReviewItem, annotator: str) -> int:
+        required = (q for q in self.questions_for(item, annotator) if q in self.form.required)
+        return sum(self.value(item.item, annotator, question) is None for question in required)
 
     @property
     def progress(self) -> list[AnnotatorProgress]:
@@ -178,13 +179,9 @@ class ReviewState:
     @property
     def missing(self) -> int:
         """The number of required answers that are not there, and of ties that a third person has to settle."""
-        missing = 0
-        for item in self.items:
-            for annotator in item.annotators:
-                questions = self._required_for(item, annotator)
-                missing += sum(self.value(item.item, annotator, q) is None for q in questions)
-            if self.form.decision == "third":
-                missing += sum(self.unsettled(item, question.id) for question in self.asked(item))
+        missing = sum(self._unanswered(item, annotator) for item in self.items for annotator in item.annotators)
+        if self.form.decision == "third":
+            missing += sum(self.unsettled(item, question.id) for item in self.items for question in self.asked(item))
         return missing
 
     def tied(self, item: ReviewItem, question: str) -> bool:

@@ -1,11 +1,15 @@
-"""Rows of tables that earlier versions had, as rows of the table ``judgements``."""
+"""Tables of opinions that earlier versions had: their rows are read as judgements, from journals and from databases."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import duckdb
 import orjson
+import pyarrow as pa
+
+from core.store.tables import SCHEMAS, arrow_table, incoming, records
 
 
 def annotations(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -52,3 +56,22 @@ def annotations(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 FORMER_ROWS: Mapping[str, Callable[[Mapping[str, Any]], list[Mapping[str, Any]]]] = {"annotations": annotations}
 """Former table → the judgements of one of its rows, of which columns may be missing."""
+
+
+def move_former_rows(connection: duckdb.DuckDBPyConnection) -> None:
+    """Move the rows of the former tables of a database into the table of judgements, and drop these tables.
+
+    The row of a person stays that of its journal line.
+    """
+    schema = SCHEMAS["judgements"].append(pa.field("line_id", pa.string()))
+    sql = "SELECT table_name FROM duckdb_tables() WHERE database_name = current_database()"
+    stored = {name for (name,) in connection.execute(sql).fetchall()}
+    for table in stored & FORMER_ROWS.keys():
+        rows = [
+            tuple({**judgement, "line_id": row.get("line_id")}[column] for column in schema.names)
+            for row in records(connection.execute(f"FROM {table} ORDER BY rowid"))
+            for judgement in FORMER_ROWS[table](row)
+        ]
+        with incoming(connection, arrow_table(schema, rows)):
+            connection.execute("INSERT INTO judgements BY NAME SELECT * FROM incoming")
+        connection.execute(f"DROP TABLE {table}")

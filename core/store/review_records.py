@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
 from collections.abc import Collection, Mapping, Sequence
@@ -47,7 +48,7 @@ ItemKind = Literal["talk", "answer", "case", "profile", "pair", "criterion", "re
 
 @dataclass(frozen=True)
 class AnnotatedItem:
-    """The subject of an annotation.
+    """The subject of a judgement.
 
     ``talk`` and ``answer`` have a stored trial, ``answer`` also the format of its free response; a ``pair`` has two
     trials on one case, in the order in which they are shown; ``criterion`` has a trial and the hash of a criterion of a
@@ -65,57 +66,45 @@ class AnnotatedItem:
     criterion: str = ""
 
     def __str__(self) -> str:
-        match self.kind:
-            case "talk":
-                return f"talk:{self.trial_id}"
-            case "answer":
-                return f"answer:{self.trial_id}:{self.format}:frq"
-            case "pair":
-                return f"pair:{self.trial_id}|{self.second_trial}"
-            case "criterion":
-                return f"criterion:{self.criterion}:{self.trial_id}"
-            case "profile":
-                return f"profile:{self.version}:{self.case_key}"
-            case "case":
-                return f"case:{self.case_key}"
-        return f"release:{self.model}:{self.case_key}"
+        return _ITEMS[self.kind].format(**vars(self))
 
     @property
     def trials(self) -> tuple[str, ...]:
         return tuple(trial for trial in (self.trial_id, self.second_trial) if trial)
 
 
+_ITEMS: Mapping[str, str] = {
+    "talk": "talk:{trial_id}",
+    "answer": "answer:{trial_id}:{format}:frq",
+    "pair": "pair:{trial_id}|{second_trial}",
+    "criterion": "criterion:{criterion}:{trial_id}",
+    "case": "case:{case_key}",
+    "profile": "profile:{version}:{case_key}",
+    "release": "release:{model}:{case_key}",
+}
+"""Kind → how its items are written."""
+_PARTS = {"format": "|".join(FORMATS), "criterion": "[^:]+", "version": r"\d+", "trial_id": "[^|]+"}
+"""Part → its regular expression; others are any text."""
+_READERS = {
+    kind: re.compile(
+        re.sub(r"\{(\w+)\}", lambda part: f"(?P<{part[1]}>{_PARTS.get(part[1], '.+')})", text.replace("|", r"\|")),
+        re.DOTALL,
+    )
+    for kind, text in _ITEMS.items()
+}
+
+
 def parse_item(text: str) -> AnnotatedItem:
     """Parse the name of an item; raises ``UsageError`` if it is invalid."""
-    kind, _, rest = text.strip().partition(":")
-    if kind == "talk" and rest:
-        return AnnotatedItem("talk", trial_id=rest)
-    if kind == "case" and rest:
-        return AnnotatedItem("case", case_key=rest)
-    if kind == "profile":
-        version, _, case_key = rest.partition(":")
-        if version.isdecimal() and case_key:
-            return AnnotatedItem("profile", case_key=case_key, version=int(version))
-    if kind == "pair":
-        first, _, second = rest.partition("|")
-        if first and second:
-            return AnnotatedItem("pair", trial_id=first, second_trial=second)
-    if kind == "criterion":
-        criterion, _, trial_id = rest.partition(":")
-        if criterion and trial_id:
-            return AnnotatedItem("criterion", trial_id=trial_id, criterion=criterion)
-    if kind == "release":
-        model, _, case_key = rest.rpartition(":")
-        if model and case_key:
-            return AnnotatedItem("release", model=model, case_key=case_key)
-    if kind == "answer":
-        trial_id, format_, question_type = [*rest.rsplit(":", 2), "", ""][:3]
-        if trial_id and format_ in FORMATS and question_type == "frq":
-            return AnnotatedItem("answer", trial_id=trial_id, format=format_)
-    raise UsageError(
-        f"{text[:80]!r} is no item: write talk:TRIAL, answer:TRIAL:FORMAT:frq, pair:TRIAL|TRIAL, "
-        "criterion:HASH:TRIAL, case:CASE, profile:VERSION:CASE or release:MODEL:CASE."
-    )
+    kind = text.strip().partition(":")[0]
+    match = _READERS[kind].fullmatch(text.strip()) if kind in _READERS else None
+    if match is None:
+        raise UsageError(
+            f"{text[:80]!r} is no item: write talk:TRIAL, answer:TRIAL:FORMAT:frq, pair:TRIAL|TRIAL, "
+            "criterion:HASH:TRIAL, case:CASE, profile:VERSION:CASE or release:MODEL:CASE."
+        )
+    parts: dict[str, Any] = match.groupdict()
+    return AnnotatedItem(kind, **parts | {"version": int(parts.get("version") or 0)})  # type: ignore[arg-type]
 
 
 ReviewSampling = Literal["random", "specialty", "dataset", "disagreement", "conversation"]

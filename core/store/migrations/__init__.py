@@ -11,12 +11,10 @@ import time
 from pathlib import Path
 
 import duckdb
-import pyarrow as pa
 
 from core import __version__
 from core.errors import AnamnesisError
-from core.store.former_rows import FORMER_ROWS
-from core.store.tables import SCHEMAS, arrow_table, incoming, records
+from core.store.former_rows import move_former_rows
 from core.store.tallies import recount
 
 MIGRATIONS: dict[str, str] = {
@@ -30,10 +28,9 @@ OLDER = (
 """The message for a database that is older than the first migration."""
 _MANY_CHOICES = "0013_many_choices"
 """Renames a question type, so that its answers must be counted again."""
+_FORMER_ROWS = "0029_former_rows"
 _TALLIES = "0009_tallies"
 """Adds the tallies, which must count the answers that are stored already."""
-_PEOPLE = "0029_people"
-"""Moves the rows of former tables."""
 
 
 def missing(connection: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
@@ -71,22 +68,9 @@ def migrate(connection: duckdb.DuckDBPyConnection, names: list[str]) -> None:
         renamed = "SELECT 1 FROM answers WHERE question_type = 'mcq_answers' LIMIT 1"
         if name == _TALLIES or (name == _MANY_CHOICES and connection.execute(renamed).fetchall()):
             recount(connection)
-        if name == _PEOPLE:
-            _move_former_rows(connection)
+        if name == _FORMER_ROWS:
+            move_former_rows(connection)
         connection.execute("INSERT INTO migrations VALUES (?, ?, ?)", [name, time.time(), __version__])
-
-
-def _move_former_rows(connection: duckdb.DuckDBPyConnection) -> None:
-    schema = SCHEMAS["judgements"].append(pa.field("line_id", pa.string()))
-    for table, judgements_of in FORMER_ROWS.items():
-        rows = [
-            tuple({**new, "line_id": row.get("line_id")}[column] for column in schema.names)
-            for row in records(connection.execute(f"SELECT * FROM {table} ORDER BY rowid"))
-            for new in judgements_of(row)
-        ]
-        with incoming(connection, arrow_table(schema, rows)):
-            connection.execute("INSERT INTO judgements BY NAME SELECT * FROM incoming")
-        connection.execute(f"DROP TABLE {table}")
 
 
 def _migration_number(name: str) -> str:

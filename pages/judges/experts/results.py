@@ -3,14 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from core.errors import AnamnesisError
 from core.frameworks.starts import ANNOTATIONS, REVIEW
 from core.jobs.rating import FormRating
 from core.measures.base import Result
-from core.measures.experts.adjudication import CONFUSION
 from core.measures.experts.by_model import BY_MODEL
 from core.measures.experts.filling import can_fill, fill, read_filling
 from core.measures.experts.judge_status import FIGURES, STATUS
@@ -34,7 +32,6 @@ from pages.kit.look import LABEL_FIELD, counted, plain
 from pages.kit.names import dataset_name, model_name, unique_names
 from pages.kit.navigation import link
 from pages.kit.section import draw_section, section_result
-from pages.kit.tables import draw_table
 from pages.kit.visitor import only
 
 _ALL = Selection()
@@ -72,32 +69,17 @@ def draw_judge_status() -> None:
 
 
 def draw_review_grader(state: ReviewState) -> None:
-    """Draw the graders of a review’s responses against the experts, and one grader’s cross table."""
+    """Draw the graders of a review’s responses against the experts."""
     options = {"review": state.review.review_id}
     rows = section_result(GRADERS, _ALL, {**GRADERS.options, **options}).figures
-    graders = list(dict.fromkeys(row.label["grader"] for row in rows))
-    result = draw_section(
+    draw_section(
         GRADERS,
         _ALL,
         options=options,
-        names={grader: model_name(grader) for grader in graders},
+        names={grader: model_name(grader) for grader in dict.fromkeys(row.label["grader"] for row in rows)},
         name="experts-trust",
         empty="No free response of this review has both an expert’s answer and a grader’s verdict.",
     )
-    if result is None:
-        return
-    grader = graders[0]
-    if len(graders) > 1:
-        grader = choose("Grader", graders, "experts_grader", names=model_name, shape="segments")
-    else:
-        st.caption(f"Graded by {plain(model_name(grader))}.")
-    figures = {row.label["figure"]: row.estimate for row in rows if row.label["grader"] == grader}
-    both_right, grader_only, experts_only, neither = (int(figures[figure] or 0) for figure in CONFUSION)
-    crossed = [
-        {"Answers": "Experts: right", "Grader: right": both_right, "Grader: wrong": experts_only},
-        {"Answers": "Experts: wrong", "Grader: right": grader_only, "Grader: wrong": neither},
-    ]
-    draw_table(pd.DataFrame(crossed), "experts_confusion", download="")
 
 
 def draw_release() -> None:
@@ -230,11 +212,9 @@ def _draw_filling(state: ReviewState) -> None:
 
 
 def _draw_counts(state: ReviewState) -> None:
-    missing, ties = state.missing, len(state.open_ties())
-    columns = st.columns(3)
-    columns[0].metric("Items", len(state.items))
-    columns[1].metric("Answers missing", missing)
-    columns[2].metric("Open ties", ties)
+    counts = {"Items": len(state.items), "Answers missing": state.missing, "Open ties": len(state.open_ties())}
+    for column, (label, count) in zip(st.columns(3), counts.items(), strict=True):
+        column.metric(label, count)
     draw_progress([state], "experts_counts", ["Review", "About", "Names"])
     _draw_unblinding(state)
 

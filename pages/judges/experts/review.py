@@ -8,16 +8,16 @@ from typing import Any, cast
 import streamlit as st
 
 from core import access
-from core.case import Case, Profile
+from core.case import Case
 from core.errors import AnamnesisError
 from core.events import Event, QuestionType, Utterance
 from core.frameworks.answering import question_of
 from core.frameworks.base import Framework, framework_of
-from core.judging.form import CANNOT_JUDGE, FormQuestion
+from core.judging.form import CANNOT_JUDGE, FormQuestion, Shown
 from core.judging.judgement import Quotation
 from core.reviews.answering import comment, highlight, quotation_of, record
 from core.reviews.baseline import baseline_cases
-from core.reviews.items import BlindedItem
+from core.reviews.items import BlindedItem, material_of
 from core.reviews.state import COMMENT, HIGHLIGHT, ReviewState
 from core.store.database import Store
 from core.store.review_records import ReviewItem, parse_item
@@ -59,9 +59,8 @@ def draw_questions(state: ReviewState, item: ReviewItem, annotator: str, blinded
     tied = {q.id for q in questions if annotator in item.annotators and state.tied(item, q.id)}
     answers |= {q: agreed.value for q in tied if (agreed := state.settlement(item, q))}
     unsettled = {q for q in tied if state.unsettled(item, q)}
-    first_open = next(
-        (q.id for q in questions if q.id in unsettled or (not q.optional and answers[q.id] is None)), None
-    )
+    # a tie gets the focus only by its number: a key pressed twice must not settle it
+    first_open = next((q.id for q in questions if not q.optional and answers[q.id] is None), None)
     focus = st.session_state.get(key, first_open)
     with st.container(border=True, gap="small"):
         if annotator not in item.annotators:
@@ -69,8 +68,8 @@ def draw_questions(state: ReviewState, item: ReviewItem, annotator: str, blinded
         elif unsettled:
             others = plain(" and ".join(name for name in item.annotators if name != annotator))
             st.caption(
-                f":material/balance: You and {others} disagree where it says tied. Talk it over, then one of you "
-                "answers for both; or leave it to a third person."
+                f":material/balance: You and {others} disagree where it says tied. Talk it over; then one of you "
+                "presses the number of the question and answers for both. Or leave it to a third person."
             )
         for number, question in enumerate(questions, start=1):
             answer = answers[question.id]
@@ -342,8 +341,8 @@ def _draw_steps(state: ReviewState, order: list[ReviewItem], item: ReviewItem | 
 
 
 def _draw_item(state: ReviewState, item: ReviewItem, annotator: str) -> None:
-    about = state.form.about
-    if about == "vignette":
+    form = state.form
+    if form.final:
         case = baseline_cases(Store(), state.review, annotator).get(item.item)
         blinded = BlindedItem(case) if case else None
     else:
@@ -351,56 +350,46 @@ def _draw_item(state: ReviewState, item: ReviewItem, annotator: str) -> None:
     if blinded is None:
         st.warning("The conversation or case of this item is no longer stored. Skip it.", icon=":material/search_off:")
         return
+    of_case = [part for part in _OF_CASE if part in form.shown]
+    # who answers a vignette must not see its right answer
+    whole_case = blinded.case is not None and of_case == list(_OF_CASE)
+    beside_response = ("answer",) if "response" in form.shown else ()
+    folded = set(of_case).difference(beside_response) if whole_case else set()
+    first = () if form.final else [part for part in form.shown if part not in folded]
+    with_dialogue = "dialogue" in form.shown
     dialogue_column, questions_column = st.columns([6, 5], gap="medium")
     with dialogue_column:
-        if about == "answer":
-            with st.container(border=True, gap="small"):
-                st.markdown(f"**Answer given**  \n{plain((blinded.response or 'none').replace('**', ''))}")
-                if blinded.case is not None:
-                    st.markdown(f"**Right answer**  \n{plain(blinded.case.answer)}")
-        if about == "criterion":
+        if statement := state.review.plan.statements.get(parse_item(item.item).criterion):
             with st.container(border=True):
-                st.markdown(f"**{plain(state.review.plan.statements[parse_item(item.item).criterion])}**")
-        if state.form.instruction:
-            st.caption(plain(state.form.instruction))
-        if about == "pair":
-            for side, dialogue in zip(st.columns(2), (blinded.dialogue, blinded.second), strict=True):
-                with side:
-                    title = "First" if dialogue is blinded.dialogue else "Second"
-                    st.markdown(f"**{title}**")
-                    with st.container(height=660, border=True, gap="xxsmall", autoscroll=False):
-                        draw_chat(dialogue, None, "", fw=framework_of(dialogue))
-        elif blinded.profile is not None:
-            _draw_profile(blinded.profile)
-        elif about == "vignette" and blinded.case is not None:
+                st.markdown(f"**{plain(statement)}**")
+        for title, text in material_of(blinded).texts(first):
+            with st.container(border=True, gap="small"):
+                st.markdown(f"**{title}**  \n" + plain(text.replace("**", "")).replace("\n", "  \n"))
+        if form.instruction:
+            st.caption(plain(form.instruction))
+        if form.final and blinded.case is not None:
             with st.container(border=True):
                 st.markdown(plain(blinded.case.vignette))
                 draw_pictures(blinded.case, "experts")
-        elif about not in ("case", "profile"):
+        elif form.about == "pair":
+            sides = zip(st.columns(2), ("First", "Second"), (blinded.dialogue, blinded.second), strict=True)
+            for side, title, dialogue in sides:
+                with side:
+                    st.markdown(f"**{title}**")
+                    with st.container(height=660, border=True, gap="xxsmall", autoscroll=False):
+                        draw_chat(dialogue, None, "", fw=framework_of(dialogue))
+        elif with_dialogue:
             _draw_dialogue(state, item, annotator, blinded)
-        if about in ("case", "profile") and blinded.case is not None:
+        if whole_case and not with_dialogue and blinded.case is not None:
             draw_case(blinded.case, open_=True)
     with questions_column:
         draw_questions(state, item, annotator, blinded)
         draw_notes(state, item, annotator, blinded.dialogue)
-        # the judge of a criterion sees the messages alone, and who answers a vignette must not see the right answer
-        if blinded.case is not None and about not in ("case", "profile", "criterion", "vignette"):
+        if whole_case and with_dialogue and blinded.case is not None:
             draw_case(blinded.case, open_=True)
 
 
-_PROFILE_PARTS = {
-    "demographics": "Known to doctor and patient",
-    "basic": "Known to the patient",
-    "optional": "Known to the clinical staff",
-}
-
-
-def _draw_profile(profile: Profile) -> None:
-    with st.container(border=True, gap="small"):
-        for part, title in _PROFILE_PARTS.items():
-            st.markdown(f"**{title}**")
-            facts = getattr(profile, part)
-            st.markdown("  \n".join(f"{plain(fact.key)}: {plain(fact.value)}" for fact in facts) or "–")
+_OF_CASE: tuple[Shown, ...] = ("vignette", "question", "answer")
 
 
 def _draw_dialogue(state: ReviewState, item: ReviewItem, annotator: str, blinded: BlindedItem) -> None:

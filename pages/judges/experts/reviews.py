@@ -16,9 +16,7 @@ from pages.kit.cached import ask
 from pages.kit.cases import clear_parameters
 from pages.kit.look import counted, plain
 from pages.kit.tables import draw_table
-from pages.kit.visitor import draw_button, only
-
-_OTHER_PERSON = "another person…"
+from pages.kit.visitor import only
 
 
 def draw_reviews() -> None:
@@ -81,33 +79,21 @@ def _ask_review(states: list[ReviewState]) -> None:
     review = left.selectbox(
         "Review", list(blinded), format_func=lambda key: blinded[key].review.name, key="experts_open_review"
     )
-    names = blinded[review].review.plan.annotators if review else ()
+    plan = blinded[review].review.plan
     annotator = middle.selectbox(
         "You are",
-        [*names, _OTHER_PERSON],
+        plan.annotators,
         key=f"experts_open_as_{review}",
-        help="Another person can settle ties between two annotators.",
+        accept_new_options=True,
+        help="Type another name to settle ties between two annotators.",
     )
-    if annotator == _OTHER_PERSON:
-        annotator = middle.text_input("Your name", key="experts_open_name").strip()
-    if (
-        draw_button(
-            "Open",
-            "" if annotator else "Type your name first.",
-            where=right,
-            type="primary",
-            icon=":material/rate_review:",
-            width="stretch",
-        )
-        and annotator
-    ):
-        st.query_params.from_dict({REVIEW: review, ANNOTATOR: annotator})
+    if right.button("Open", type="primary", icon=":material/rate_review:", width="stretch") and annotator:
+        st.query_params.from_dict({REVIEW: review, ANNOTATOR: annotator.strip()})
         st.rerun()
-    tied = blinded[review].open_ties() if review else []
-    if tied:
+    if tied := blinded[review].open_ties():
         st.caption(
             f":material/balance: Tied: {counted(len(tied), 'item')} of {plain(blinded[review].review.name)}. "
-            f"{blinded[review].review.plan.ties_in_words}"
+            f"{plan.ties_in_words}"
         )
 
 
