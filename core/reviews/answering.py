@@ -62,7 +62,7 @@ def answer_in(
     answer, judge, why = asked.check(value), annotator, reason.strip()
     if annotator in item.annotators and state.tied(item, question):
         judge = joint_name(item.annotators)
-        why = why or f"entered by {annotator}"
+        why = why or "agreed"
         if (settled_by := state.settled_by(item, question)) not in (None, judge):
             raise UsageError(f"{settled_by} has settled this tie already.")
     before = state.value(item.item, judge, question)

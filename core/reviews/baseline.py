@@ -12,6 +12,7 @@ import asyncio
 import hashlib
 from collections.abc import Sequence
 from itertools import chain
+from typing import cast
 
 from core import __version__
 from core.agents.reference.grader import ReferenceGrader
@@ -19,10 +20,11 @@ from core.case import Case, case_set_hash
 from core.datasets.select import cases_of
 from core.errors import UsageError
 from core.events import Answered, Event, Finished, QuestionType, Started
-from core.frameworks.answering import grade_answer
+from core.frameworks.answering import grade_answer, question_of
 from core.frameworks.base import framework
 from core.frameworks.casting import REFERENCE
 from core.journal import JournalWriter, RunHeader, TrialLine, journal_path, seed_of, trial_id
+from core.judging.form import FormQuestion, Option
 from core.judging.judgement import Judgement
 from core.reviews.drawing import case_items, order_for
 from core.reviews.state import ReviewState
@@ -81,6 +83,16 @@ def baseline_cases(store: Store, review: Review, annotator: str) -> dict[str, Ca
     """Return item → case, with the content that is stored in the expert's run."""
     with store.read() as cursor:
         return case_items(run_cases(cursor, baseline_run(review, annotator)))
+
+
+def own_question(case: Case, question: FormQuestion) -> FormQuestion:
+    """Return a question of a form about vignettes as the case asks it, with its choices if it is answered by them."""
+    asked = question_of(case, cast(QuestionType, question.id), ())
+    options = tuple(Option.model_construct(value=choice, label=choice) for choice in asked.choices)
+    kind = "choice" if options else "text"
+    return question.model_copy(
+        update={"wording": asked.text, "kind": kind, "options": options, "cannot_judge": False, "yes": ()}
+    )
 
 
 def write_trials(store: Store, state: ReviewState) -> int:

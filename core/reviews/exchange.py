@@ -14,20 +14,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple, TextIO, cast
+from typing import NamedTuple, TextIO
 
 import duckdb
 import orjson
 
 from core import access
 from core.errors import AnamnesisError, UsageError
-from core.events import QuestionType
-from core.frameworks.answering import question_of
 from core.judging.form import About, forms
 from core.judging.judgement import Judge, Judgement
 from core.judging.request import numbered
 from core.reviews.answering import answer_in, check_annotator
-from core.reviews.baseline import baseline_cases, write_trials
+from core.reviews.baseline import baseline_cases, own_question, write_trials
 from core.reviews.items import blinded_item, material_of
 from core.reviews.state import ReviewState, read_states, readable_history, state_of
 from core.spreadsheets import as_written, inert
@@ -80,11 +78,9 @@ def write_sheet(store: Store, review: str, annotator: str, out: TextIO) -> int:
         for name in due:
             question = state.question(item, name)
             assert question is not None
-            wording, answers = "\n".join(filter(None, (question.wording, question.guidance))), question.answers
             if state.form.final:
-                case = baseline_cases(store, state.review, annotator)[item.item]
-                asked = question_of(case, cast(QuestionType, name), ())
-                wording, answers = asked.text, tuple(asked.choices)
+                question = own_question(baseline_cases(store, state.review, annotator)[item.item], question)
+            wording, answers = "\n".join(filter(None, (question.wording, question.guidance))), question.answers
             cells = (state.review.name, item.number, annotator, name, wording, " | ".join(answers), shown, "", "", "")
             writer.writerow(inert(cell) for cell in cells)
             rows += 1
@@ -241,12 +237,15 @@ def _rows(content: bytes) -> dict[int, _Row]:
 
 
 def _answer(state: ReviewState, row: _Row) -> Judgement | None:
-    """Return a row's answer in a review; ``None`` if it is the stored one."""
+    """Return a row's answer in a review; ``None`` if it is the stored one, so that a sheet can be imported again."""
     number = row["item"].removeprefix("item").strip()
     named = {item.item: item.number for item in state.items}
-    item = int(number) if number.isdecimal() else named.get(row["item"], 0)
+    place = int(number) if number.isdecimal() else named.get(row["item"], 0)
+    item = state.by_number.get(place)
+    if item is not None and state.value(item.item, row["annotator"], row["question"]) == row["value"]:
+        return None
     given = (row["annotator"], row["question"], row["value"], row["reason"])
-    return answer_in(state, item, *given, comment=row["comment"])
+    return answer_in(state, place, *given, comment=row["comment"])
 
 
 def _imported(item: AnnotatedItem, row: _Row) -> Judgement:

@@ -3,20 +3,18 @@
 import time
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
-from typing import Any, cast
+from typing import Any
 
 import streamlit as st
 
 from core import access
-from core.case import Case
 from core.errors import AnamnesisError
-from core.events import Event, QuestionType, Utterance
-from core.frameworks.answering import question_of
+from core.events import Event, Utterance
 from core.frameworks.base import Framework, framework_of
 from core.judging.form import CANNOT_JUDGE, FormQuestion, Shown
 from core.judging.judgement import Quotation
 from core.reviews.answering import comment, highlight, quotation_of, record
-from core.reviews.baseline import baseline_cases
+from core.reviews.baseline import baseline_cases, own_question
 from core.reviews.items import BlindedItem, material_of
 from core.reviews.state import COMMENT, HIGHLIGHT, ReviewState
 from core.store.database import Store
@@ -123,15 +121,19 @@ def _draw_answer(
 ) -> None:
     """Draw the controls for one question; ``answer`` is the stored answer that they change."""
     place = (state.review.review_id, item.number, annotator)
-    if state.form.about == "vignette" and blinded.case is not None:
-        _draw_own_question(place, blinded.case, question, key)
-        return
-    dialogue = blinded.dialogue
+    if state.form.final and blinded.case is not None:
+        question = own_question(blinded.case, question)
     st.markdown(f"**{plain(question.wording)}**")
     if question.guidance:
         st.caption(plain(question.guidance))
     if question.kind == "span":
-        _draw_words(state, item, annotator, dialogue, f"{key}_{question.id}", question.id)
+        _draw_words(state, item, annotator, blinded.dialogue, f"{key}_{question.id}", question.id)
+    elif question.kind == "text" and state.form.final:
+        with st.form(f"{key}_form", border=False):
+            words = st.text_input("Your answer", key=f"{key}_words")
+            if st.form_submit_button("Answer", type="primary"):
+                _record_answer(*place, question.id, words, key, f"{key}_why")
+                st.rerun()
     elif question.kind == "text":
         words_key = f"{key}_{question.id}_words"
         st.text_area(
@@ -148,27 +150,6 @@ def _draw_answer(
         _draw_options(place, question, answer, key)
 
 
-def _draw_own_question(place: tuple[str, int, str], case: Case, question: FormQuestion, key: str) -> None:
-    """Draw the case's own question, without its choices if the answer is in the expert's own words."""
-    asked = question_of(case, cast(QuestionType, question.id), ())
-    st.markdown(f"**{plain(asked.text)}**")
-    for letter, choice in zip_longest(_OPTION_KEYS[: len(asked.choices)], asked.choices):
-        st.button(
-            plain(choice),
-            key=f"{key}_{choice}",
-            shortcut=letter,
-            width="stretch",
-            on_click=_record_answer,
-            args=(*place, question.id, choice, key, f"{key}_why"),
-        )
-    if not asked.choices:
-        with st.form(f"{key}_form", border=False):
-            words = st.text_input("Your answer", key=f"{key}_words")
-            if st.form_submit_button("Answer", type="primary"):
-                _record_answer(*place, question.id, words, key, f"{key}_why")
-                st.rerun()
-
-
 def _draw_options(place: tuple[str, int, str], question: FormQuestion, answer: str | None, key: str) -> None:
     reason_key = f"{key}_{question.id}_why"
     if answer is not None:
@@ -176,7 +157,7 @@ def _draw_options(place: tuple[str, int, str], question: FormQuestion, answer: s
     yes_no = question.values == ("yes", "no")
     options = [
         (option.label, option.value, option.value[0] if yes_no else letter)
-        for option, letter in zip(question.options, _OPTION_KEYS, strict=False)
+        for option, letter in zip_longest(question.options, _OPTION_KEYS[: len(question.options)])
     ]
     if question.cannot_judge:
         options.append(("Cannot judge", CANNOT_JUDGE, "x"))

@@ -172,6 +172,12 @@ def test_rows_of_a_review_that_its_annotators_could_not_have_given_are_rejected(
     result = import_csv(store, content)
     assert (result.added, [line for line, _ in result.rejected]) == (2, [3, 4, 5, 6, 7])
     assert [item.number for item in state_of(store, "criteria").open_ties()] == [1]
+    again = b"review,item,annotator,question,value\ncriteria,1,Ada,verdict,met\ncriteria,1,Ben,verdict,not met\n"
+    assert import_csv(store, again)[:2] == (0, 2)  # the same sheets again settle nothing
+    assert [item.number for item in state_of(store, "criteria").open_ties()] == [1]
+    agreed = b"review,item,annotator,question,value\ncriteria,1,Ben,verdict,met\n"
+    assert import_csv(store, agreed).added == 1
+    assert state_of(store, "criteria").open_ties() == []
 
 
 def test_answers_outside_reviews_are_imported_for_every_form(store: Store) -> None:
