@@ -12,7 +12,7 @@ import pyarrow as pa
 from core.store.tables import SCHEMAS, arrow_table, incoming, records
 
 
-def annotations(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def answers_of_people(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return an answer of a person. In a review its form is that of the review; other rows did not name their form."""
     review, item = row.get("review_id") or "", row["item"]
     outside = "answers" if item.startswith("answer:") else "conversations"
@@ -54,7 +54,7 @@ def annotations(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     ]
 
 
-FORMER_ROWS: Mapping[str, Callable[[Mapping[str, Any]], list[Mapping[str, Any]]]] = {"annotations": annotations}
+FORMER_ROWS: Mapping[str, Callable[[Mapping[str, Any]], list[Mapping[str, Any]]]] = {"annotations": answers_of_people}
 """Former table → the judgements of one of its rows, of which columns may be missing."""
 
 

@@ -75,7 +75,7 @@ def add_sample(store: Store, packed: Path = PACKED) -> int:
         for row in new:
             of_review = [item for item in rows["review_items"] if item["review_id"] == row["review_id"]]
             write(connection, "review", [{**row, "items": of_review}], study=SAMPLE)
-        former = [row for packed_row in rows.pop("annotations", ()) for row in FORMER_ROWS["annotations"](packed_row)]
+        former = [dict(row) for old in rows.pop("annotations", ()) for row in FORMER_ROWS["annotations"](old)]
         rows["judgements"] = [*rows.get("judgements", ()), *former]
         for kind, table in (("judgement", "judgements"), ("unblinding", "unblindings")):
             write(connection, kind, [row for row in rows[table] if row["review_id"] not in reviewed], study=SAMPLE)

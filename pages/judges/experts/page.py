@@ -76,7 +76,8 @@ def draw_plan() -> None:
         help="Only shared items show agreement. Of conversations the paper shares a third.",
     )
     people = tuple(person.strip() for person in names.split(",") if person.strip())
-    st.caption(ties_in_words(form, min(form.reviewers, max(2, len(people))) if share else 1))
+    if ties := ties_in_words(form, min(form.reviewers, max(2, len(people))) if share else 1):
+        st.caption(ties)
     left, middle, right = st.columns(3, vertical_alignment="bottom")
     name = left.text_input("Name of the review", key="experts_name", placeholder="Dermatology, first round")
     seed = middle.number_input("Seed", 0, 2**31 - 1, 20, key="experts_seed", help="Draws and shuffles the items.")

@@ -104,7 +104,8 @@ def plant(store: Store, licence: str) -> None:
 
 
 def value_of(name: str, type_: str) -> Any:
-    known = {"trial_id": f"{RUN}/1/0", "case_key": "ours/1", "item": f"talk:{RUN}/1/0", "review_id": "none"}
+    known = {"trial_id": f"{RUN}/1/0", "case_key": "ours/1", "item": f"talk:{RUN}/1/0"}
+    known |= {"subject": known["item"], "review_id": "none"}
     if name in known:
         return known[name]
     if type_ == "JSON":
