@@ -349,12 +349,12 @@ def against_grader(store: Store, decisions: Iterable[Decision]) -> tuple[list[Ju
     with store.read() as cursor:
         verdicts = free_verdicts(cursor, [item.trial_id for item in items.values()])
     judged: list[JudgedAnswer] = []
-    excluded = {"without a verdict that counts": 0, "without the experts' answer": 0}
+    excluded = {"without a verdict that counts": 0, TIED: 0}
     for decision in about_answers:
         item = items[decision.item]
         by_grader = verdicts.get((item.trial_id, item.format), [])
         excluded["without a verdict that counts"] += not any(verdict in COUNTED for _, verdict in by_grader)
-        excluded["without the experts' answer"] += decision.answer is None
+        excluded[TIED] += decision.answer is None
         judged += [
             JudgedAnswer(
                 decision.item, decision.model, decision.case, grader, decision.answer == "yes", verdict == "correct"

@@ -176,18 +176,16 @@ def _review_grader(request: MetricRequest, state: ReviewState) -> Iterator[Row]:
     answers, excluded = against_grader(request.store, decisions_of(request.store, state))
     for grader in dict.fromkeys(answer.grader for answer in answers):
         judged = [answer for answer in answers if answer.grader == grader]
-        yield from confusion(grader, judged)
-        yield from count_agreement(grader, case_counts(judged).values())
-        yield from () if drawn_for_disagreement else _corrected_rows(request, state, grader)
+        rows = [*confusion(grader, judged), *count_agreement(grader, case_counts(judged).values())]
+        rows += [] if drawn_for_disagreement else _corrected_rows(request, state, grader)
+        for row in rows:
+            yield replace(row, excluded=excluded, columns=Columns("value", "low", "high", "n", "excluded"))
     if drawn_for_disagreement:
         request.note(
             "These items were drawn because graders or rules disagree on them: the grader's error on them differs from "
             "its error on all answers, so no accuracy is corrected.",
             kind="excluded",
         )
-    if excluded:
-        reasons = ", ".join(f"{n:,} {reason}" for reason, n in excluded.items())
-        request.note(f"Excluded free responses: {reasons}.", kind="excluded")
 
 
 def _corrected_rows(request: MetricRequest, state: ReviewState, grader: str) -> Iterator[Row]:

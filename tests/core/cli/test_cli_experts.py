@@ -63,6 +63,7 @@ def test_figures_of_a_review_are_refused_until_it_is_unblinded(
     # the experts mark all ten decided answers as right, the grader only those of the first model
     assert (grader["both say right"]["value"], grader["experts alone"]["value"]) == ("5", "5")
     assert float(grader["sensitivity"]["value"]) == 0.5
+    assert {row["excluded"] for row in grader.values()} == {"tied=2"}
     assert grader["the same, corrected"]["value"] == ""  # without a wrong answer there is no specificity
 
 
