@@ -64,7 +64,7 @@ def campaign_of(protocol: str, doctor: str = "reference/bayes") -> Start:
 
 
 ANNOTATIONS = Start(
-    "Import annotations", "experts import FILE.csv", "experts", "playlist_add", {"experts_tab": "Import and export"}
+    "Import answers", "experts import FILE.csv", "experts", "playlist_add", {"experts_tab": "Import and export"}
 )
 CAMPAIGN = Start(
     "Start a campaign", "run --doctor reference/bayes", "runs", "play_arrow", {"doctor": "reference/bayes"}

@@ -257,7 +257,7 @@ def peoples_lines(contents: JournalContents, belonging: Belonging) -> PeoplesLin
 
 
 def _written_belongs(line: WrittenLine, belonging: Belonging, reviews: Collection[str]) -> bool:
-    if line.kind in ("review", "annotation", "unblinding"):
+    if line.kind in ("review", "judgement", "annotation", "unblinding"):
         return line.what.get("review_id") in reviews
     if line.kind == "label":
         return line.what["run_id"] in belonging.runs

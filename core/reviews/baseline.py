@@ -2,7 +2,7 @@
 
 In a review with a form about vignettes each expert has a run whose doctor is ``human/NAME`` and whose arms are the
 vignette's; it is stored in a journal and graded like a model's run. Trials are public, so they are written when the
-review ends; until then the answers are stored as annotations. The run stores the order of the questions
+review ends; until then only the answers are stored. The run stores the order of the questions
 (``ReviewPlan.order``).
 """
 
@@ -12,6 +12,7 @@ import asyncio
 import hashlib
 from collections.abc import Sequence
 from itertools import chain
+from typing import cast
 
 from core import __version__
 from core.agents.reference.grader import ReferenceGrader
@@ -19,15 +20,16 @@ from core.case import Case, case_set_hash
 from core.datasets.select import cases_of
 from core.errors import UsageError
 from core.events import Answered, Event, Finished, QuestionType, Started
-from core.frameworks.answering import grade_answer
+from core.frameworks.answering import grade_answer, question_of
 from core.frameworks.base import framework
 from core.frameworks.casting import REFERENCE
 from core.journal import JournalWriter, RunHeader, TrialLine, journal_path, seed_of, trial_id
-from core.reviews.drawing import by_item, order_for
+from core.judging.form import FormQuestion, Option
+from core.judging.judgement import Judgement
+from core.reviews.drawing import case_items, order_for
 from core.reviews.state import ReviewState
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.annotations import Annotation
 from core.store.queries.run_cases import run_cases
 from core.store.queries.trials import done_trial_ids
 from core.store.review_records import Review, ReviewItem
@@ -46,7 +48,7 @@ def baseline_run(review: Review, annotator: str) -> str:
 def begin_baseline(store: Store, review: Review, items: Sequence[ReviewItem]) -> None:
     """Write the header of every expert's run, with the present content of the cases."""
     plan = review.plan
-    cases = by_item(cases_of(plan.case_set))
+    cases = case_items(cases_of(plan.case_set))
     for annotator in plan.annotators:
         assigned = [cases[item.item] for item in order_for(items, annotator, plan.seed)]
         if assigned:
@@ -80,7 +82,17 @@ def begin_baseline(store: Store, review: Review, items: Sequence[ReviewItem]) ->
 def baseline_cases(store: Store, review: Review, annotator: str) -> dict[str, Case]:
     """Return item → case, with the content that is stored in the expert's run."""
     with store.read() as cursor:
-        return by_item(run_cases(cursor, baseline_run(review, annotator)))
+        return case_items(run_cases(cursor, baseline_run(review, annotator)))
+
+
+def own_question(case: Case, question: FormQuestion) -> FormQuestion:
+    """Return a question of a form about vignettes as the case asks it, with its choices if it is answered by them."""
+    asked = question_of(case, cast(QuestionType, question.id), ())
+    options = tuple(Option.model_construct(value=choice, label=choice) for choice in asked.choices)
+    kind = "choice" if options else "text"
+    return question.model_copy(
+        update={"wording": asked.text, "kind": kind, "options": options, "cannot_judge": False, "yes": ()}
+    )
 
 
 def write_trials(store: Store, state: ReviewState) -> int:
@@ -112,9 +124,9 @@ def _write_trials(store: Store, state: ReviewState, annotator: str) -> int:
     return len(lines)
 
 
-def _trial(run_id: str, review: Review, case: Case, answers: Sequence[Annotation]) -> TrialLine:
+def _trial(run_id: str, review: Review, case: Case, answers: Sequence[Judgement]) -> TrialLine:
     trial, seed = trial_id(run_id, case.case_key, 0), seed_of(review.plan.seed, case.case_key, 0)
-    times = [answer.annotated_at for answer in answers]
+    times = [answer.at for answer in answers]
     first, last = min(times), max(times)
     started = Started(trial_id=trial, case_key=case.case_key, trial=0, seed=seed, at=first)
     graded = [asyncio.run(_graded(case, answer.question, answer.value or "")) for answer in answers]  # type: ignore[arg-type]

@@ -26,7 +26,8 @@ def draw(pool: Sequence[Candidate], plan: ReviewPlan) -> list[ReviewItem]:
     The result depends on the plan and the pool, but not on the order of the pool.
     """
     rng = random.Random(plan.seed)
-    ordered = sorted(pool, key=lambda candidate: candidate.item)
+    by_item = {candidate.item: candidate for candidate in pool}  # no item is drawn twice
+    ordered = [by_item[item] for item in sorted(by_item)]
     if plan.sampling == "disagreement":
         ordered = [candidate for candidate in ordered if candidate.disagreement]
     if len(ordered) < plan.number:
@@ -115,7 +116,7 @@ def case_pool(plan: ReviewPlan, profiles: Mapping[CaseId, StoredProfile] | None 
     With ``profiles`` these are the cases with a profile, and each item names the version of its profile.
     """
     pool = []
-    for item, case in by_item(cases_of(plan.case_set)).items():
+    for item, case in case_items(cases_of(plan.case_set)).items():
         profile = profiles.get((case.case_key, case.content_hash)) if profiles is not None else None
         if (
             (not plan.specialties or case.specialty in plan.specialties)
@@ -144,5 +145,5 @@ def pool_of(cursor: duckdb.DuckDBPyConnection, plan: ReviewPlan) -> list[Candida
     return [candidate for candidate in pool if candidate.case_key in fitting]
 
 
-def by_item(cases: Iterable[Case]) -> dict[str, Case]:
+def case_items(cases: Iterable[Case]) -> dict[str, Case]:
     return {str(AnnotatedItem("case", case_key=case.case_key)): case for case in cases}

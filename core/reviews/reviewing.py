@@ -61,7 +61,7 @@ def unblind(store: Store, review: str, by: str, reason: str = "") -> None:
 
 
 def withdraw(store: Store, review: str, reason: str) -> Review:
-    """Withdraw a review with all its annotations, permanently; runs of a baseline stay until they are deleted.
+    """Withdraw a review with all its answers, permanently; runs of a baseline stay until they are deleted.
 
     Raises ``UsageError`` if there is no such review, or no reason.
     """

@@ -1,9 +1,14 @@
-"""A review as it is now: who has which questions about which items, the newest answers, ties, and what is missing."""
+"""A review as it is now: who has which questions about which items, the newest answers, ties, and what is missing.
+
+Answers are tied if all annotators of an item have answered, the answers differ, and the rule of the form decides for
+none of them. A tie is settled by a person who is not among the annotators, or by the annotators together: their agreed
+answer is stored under their joint name, so that agreement is measured on what each of them answered alone.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import takewhile
@@ -11,16 +16,42 @@ from itertools import takewhile
 import duckdb
 
 from core import access
+from core.datasets.select import cases_of
 from core.errors import UsageError
-from core.judging.form import Form
+from core.judging.form import CANNOT_JUDGE, Form, FormQuestion
+from core.judging.judgement import Judgement
 from core.reviews.drawing import order_for
 from core.store.database import Store
 from core.store.queries import reviews as rows
-from core.store.queries.annotations import Annotation, annotation_history, annotations_of
-from core.store.review_records import Review, ReviewItem
+from core.store.queries.judgements import judgement_history, judgements
+from core.store.queries.trials import trial_origins
+from core.store.review_records import Review, ReviewItem, parse_item
 
 COMMENT, HIGHLIGHT = "comment", "highlight"
-"""Questions of annotations that are not answers."""
+"""Questions of judgements by people that are not answers."""
+TIED = "tied"
+"""The reason why answers have no decision that another answer can give."""
+
+
+def decided(form: Form, answers: Collection[str], settlement: str | None = None) -> tuple[str | None, str]:
+    """Return what several answers to a question become and an empty reason, or ``None`` and the reason why nothing.
+
+    ``settlement`` is the answer that settles a tie.
+    """
+    judged = [answer for answer in answers if answer != CANNOT_JUDGE]
+    if not judged:
+        return None, "cannot be judged" if answers else "unanswered"
+    counts = Counter(judged).most_common()
+    if len(counts) == 1 or (form.decision == "majority" and counts[0][1] > counts[1][1]):
+        return counts[0][0], ""
+    if form.decision != "mean" and settlement not in (None, CANNOT_JUDGE):
+        return settlement, ""
+    return None, TIED
+
+
+def joint_name(annotators: Sequence[str]) -> str:
+    """Return the name under which annotators save what they have agreed on."""
+    return " and ".join(annotators)
 
 
 @dataclass(frozen=True)
@@ -35,19 +66,31 @@ class AnnotatorProgress:
 
 @dataclass(frozen=True)
 class ReviewState:
-    """A review with its items and annotations; ``newest`` is (item, annotator, question) → newest annotation."""
+    """A review with its items and answers.
+
+    ``newest`` is (item, annotator, question) → newest answer; ``about`` is item → case key and specialty, where a
+    question of the form is asked only about some.
+    """
 
     review: Review
     items: Sequence[ReviewItem]
-    newest: Mapping[tuple[str, str, str], Annotation] = field(default_factory=dict)
+    newest: Mapping[tuple[str, str, str], Judgement] = field(default_factory=dict)
+    about: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     @cached_property
     def by_number(self) -> dict[int, ReviewItem]:
         return {item.number: item for item in self.items}
 
-    @property
-    def questions(self) -> tuple[str, ...]:
-        return self.review.plan.questions
+    @cached_property
+    def _settlements(self) -> dict[tuple[str, str], Judgement]:
+        """(item, question) → the first answer of anybody who is not among the item's annotators."""
+        assigned = {item.item: item.annotators for item in self.items}
+        first: dict[tuple[str, str], Judgement] = {}
+        for (item, annotator, question), answer in self.newest.items():
+            if answer.value is not None and annotator not in assigned.get(item, (annotator,)):
+                earlier = first.setdefault((item, question), answer)
+                first[item, question] = min(earlier, answer, key=lambda judgement: judgement.at)
+        return first
 
     @property
     def form(self) -> Form:
@@ -63,18 +106,38 @@ class ReviewState:
 
     def value(self, item: str, annotator: str, question: str) -> str | None:
         """Return the newest answer of an annotator, ``None`` if there is none."""
-        annotation = self.newest.get((item, annotator, question))
-        return annotation.value if annotation else None
+        answer = self.newest.get((item, annotator, question))
+        return answer.value if answer else None
+
+    def asked(self, item: ReviewItem) -> tuple[FormQuestion, ...]:
+        """Return the questions of the form about an item."""
+        return self.form.questions_for(*self.about.get(item.item, ("", "")))
+
+    def question(self, item: ReviewItem, question_id: str) -> FormQuestion | None:
+        return next((question for question in self.asked(item) if question.id == question_id), None)
 
     def items_for(self, annotator: str) -> list[ReviewItem]:
         """Return the items that are assigned to an annotator, in the annotator's order."""
         return order_for(self.items, annotator, self.review.plan.seed)
 
+    def queue(self, annotator: str) -> list[ReviewItem]:
+        """Return every item of which an annotator has a question, once: the assigned ones, then the ties of others."""
+        return [*self.items_for(annotator), *self.ties_for(annotator)]
+
+    def is_open(self, item: ReviewItem, annotator: str) -> bool:
+        """Return whether an item of an annotator's queue waits for an answer, also one that settles a tie."""
+        own_tie = annotator in item.annotators and any(self.unsettled(item, q.id) for q in self.asked(item))
+        return own_tie or not self.complete(item, annotator)
+
     def questions_for(self, item: ReviewItem, annotator: str) -> tuple[str, ...]:
         """Return an annotator's questions about an item: all, or for an item of other annotators the tied questions."""
+        asked = tuple(question.id for question in self.asked(item))
         if annotator in item.annotators:
-            return self.review.plan.asked_of(annotator)
-        return tuple(q for q in self.questions if self._tied(item, q) and self._third(item, q) in (None, annotator))
+            own = self.review.plan.asked_of(annotator)
+            return own if self.form.final else asked
+        if self.form.decision != "third":
+            return ()
+        return tuple(q for q in asked if self.tied(item, q) and self.settled_by(item, q) in (None, annotator))
 
     def due(self, item: ReviewItem, annotator: str) -> tuple[str, ...]:
         """Return the questions that an annotator may see now: of a form with final answers, none after an open one."""
@@ -90,52 +153,58 @@ class ReviewState:
         return [item for item in others if self.questions_for(item, annotator)]
 
     def open_ties(self) -> list[ReviewItem]:
-        return [item for item in self.items if any(self._open(item, q) for q in self.questions)]
+        return [item for item in self.items if any(self.unsettled(item, q.id) for q in self.asked(item))]
 
     def complete(self, item: ReviewItem, annotator: str) -> bool:
         """Return whether an annotator has answered all questions about an item that are not optional."""
-        return all(self.value(item.item, annotator, q) is not None for q in self._required_for(item, annotator))
+        return not self._unanswered(item, annotator)
 
-    def _required_for(self, item: ReviewItem, annotator: str) -> tuple[str, ...]:
-        return tuple(q for q in self.questions_for(item, annotator) if q in self.form.required)
+    def _unanswered(self, item: ReviewItem, annotator: str) -> int:
+        required = (q for q in self.questions_for(item, annotator) if q in self.form.required)
+        return sum(self.value(item.item, annotator, question) is None for question in required)
 
     @property
     def progress(self) -> list[AnnotatorProgress]:
-        """Progress of each annotator of the plan, and of others who broke ties."""
-        names = dict.fromkeys([*self.review.plan.annotators, *(annotator for _, annotator, _ in self.newest)])
-        return [self.progress_of(name) for name in names]
+        """Progress of each annotator of the plan, and of others who settled ties."""
+        joint = {joint_name(item.annotators) for item in self.items if len(item.annotators) > 1}
+        others = [annotator for _, annotator, _ in self.newest if annotator not in joint]
+        return [self.progress_of(name) for name in dict.fromkeys([*self.review.plan.annotators, *others])]
 
     def progress_of(self, annotator: str) -> AnnotatorProgress:
         items = self.items_for(annotator)
-        done = sum(self.complete(item, annotator) for item in items)
-        waiting = [item for item in self.ties_for(annotator) if not self.complete(item, annotator)]
-        return AnnotatorProgress(annotator, len(items), done, len(waiting))
+        done = [item for item in items if self.complete(item, annotator)]
+        ties = [item for item in (*done, *self.ties_for(annotator)) if self.is_open(item, annotator)]
+        return AnnotatorProgress(annotator, len(items), len(done), len(ties))
 
     @property
     def missing(self) -> int:
-        missing = 0
-        for item in self.items:
-            for annotator in item.annotators:
-                questions = self._required_for(item, annotator)
-                missing += sum(self.value(item.item, annotator, q) is None for q in questions)
-            missing += sum(self._open(item, q) for q in self.questions)
+        """The number of required answers that are not there, and of ties that a third person has to settle."""
+        missing = sum(self._unanswered(item, annotator) for item in self.items for annotator in item.annotators)
+        if self.form.decision == "third":
+            missing += sum(self.unsettled(item, question.id) for item in self.items for question in self.asked(item))
         return missing
 
-    def _tied(self, item: ReviewItem, question: str) -> bool:
-        asked = self.form.question(question)
-        if self.form.decision != "third" or asked is None or not asked.values:
+    def tied(self, item: ReviewItem, question: str) -> bool:
+        """Return whether the answers of an item's annotators are tied, settled or not."""
+        asked = self.question(item, question)
+        if asked is None or not asked.values or self.form.decision == "mean":
+            return False
+        if asked.kind == "scale" and self.form.decision == "majority":  # its figure is the mean
             return False
         values = [self.value(item.item, annotator, question) for annotator in item.annotators]
-        return None not in values and len(set(values)) > 1
+        given = [value for value in values if value is not None]
+        return len(given) == len(values) and decided(self.form, given)[1] == TIED
 
-    def _open(self, item: ReviewItem, question: str) -> bool:
-        return self._tied(item, question) and self._third(item, question) is None
+    def unsettled(self, item: ReviewItem, question: str) -> bool:
+        return self.settlement(item, question) is None and self.tied(item, question)
 
-    def _third(self, item: ReviewItem, question: str) -> str | None:
-        """Return the annotator who broke a tie first, ``None`` if it is open."""
-        answers = [a for (name, _, q), a in self.newest.items() if (name, q) == (item.item, question)]
-        by_others = [a for a in answers if a.annotator not in item.annotators and a.value is not None]
-        return min(by_others, key=lambda a: a.annotated_at).annotator if by_others else None
+    def settlement(self, item: ReviewItem, question: str) -> Judgement | None:
+        """Return the answer that settles a tie: the first by a person not among the annotators, or by all together."""
+        return self._settlements.get((item.item, question))
+
+    def settled_by(self, item: ReviewItem, question: str) -> str | None:
+        settlement = self.settlement(item, question)
+        return settlement.judge.name if settlement else None
 
 
 def states(store: Store) -> list[ReviewState]:
@@ -152,16 +221,16 @@ def in_progress(cursor: duckdb.DuckDBPyConnection) -> dict[str, str]:
     return {state.review.review_id: state.review.name for state in read_states(cursor) if state.blinded}
 
 
-def readable_history(cursor: duckdb.DuckDBPyConnection) -> tuple[list[Annotation], Counter[str]]:
-    """Return every saved annotation that the visitor may read, the oldest first, and review → number withheld.
+def readable_history(cursor: duckdb.DuckDBPyConnection) -> tuple[list[Judgement], Counter[str]]:
+    """Return every answer of people that the visitor may read, the oldest first, and review → number withheld.
 
     Of a review in progress a person who has signed in reads only their own answers; without a login, nobody's.
     """
     unfinished = in_progress(cursor)
-    readable: list[Annotation] = []
+    readable: list[Judgement] = []
     withheld: Counter[str] = Counter()
-    for row in annotation_history(cursor):
-        if row.review_id in unfinished and not access.signed_in_as(row.annotator):
+    for row in judgement_history(cursor):
+        if row.review_id in unfinished and not access.signed_in_as(row.judge.name):
             withheld[unfinished[row.review_id]] += 1
         else:
             readable.append(row)
@@ -171,7 +240,7 @@ def readable_history(cursor: duckdb.DuckDBPyConnection) -> tuple[list[Annotation
 def withheld_in_words(withheld: Mapping[str, int]) -> str:
     """Return what is withheld of which review, empty if nothing is."""
     counts = ", ".join(f"{count:,} of {review}" for review, count in withheld.items() if count)
-    return counts and f"Withheld are annotations of reviews in progress, until these are unblinded: {counts}."
+    return counts and f"Withheld are answers in reviews in progress, until these are unblinded: {counts}."
 
 
 def state_of(store: Store, review: str) -> ReviewState:
@@ -188,5 +257,17 @@ def read_state(cursor: duckdb.DuckDBPyConnection, review: str) -> ReviewState:
 
 
 def _with_answers(cursor: duckdb.DuckDBPyConnection, review: Review) -> ReviewState:
-    newest = {(a.item, a.annotator, a.question): a for a in annotations_of(cursor, review.review_id)}
-    return ReviewState(review, rows.items_of(cursor, review.review_id), newest)
+    answers = judgements(cursor, kinds=("person",), review_id=review.review_id)
+    ordered = sorted(answers, key=lambda answer: (answer.subject, answer.question, answer.judge.name))
+    newest = {(answer.subject, answer.judge.name, answer.question): answer for answer in ordered}
+    items = rows.items_of(cursor, review.review_id)
+    about: dict[str, tuple[str, str]] = {}
+    if any(question.cases or question.specialties for question in review.plan.asks.questions):
+        parsed = {item.item: parse_item(item.item) for item in items}
+        origins = trial_origins(cursor, [item.trial_id for item in parsed.values() if item.trial_id])
+        specialty_of = {case.case_key: case.specialty for case in cases_of(review.plan.case_set)}
+        for name, item in parsed.items():
+            origin = origins.get(item.trial_id)
+            case_key = origin.case_key if origin else item.case_key
+            about[name] = case_key, (origin.specialty if origin else specialty_of.get(case_key)) or ""
+    return ReviewState(review, items, newest, about)

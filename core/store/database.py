@@ -113,7 +113,7 @@ class Store:
     ) -> dict[str, int]:
         """Write a compact copy of the database to ``target``, which must not exist yet.
 
-        The annotations of ``without_reviews`` are left out; returns the id of each such review → their number.
+        The answers in ``without_reviews`` are left out; returns the id of each such review → their number.
         ``change`` is called with a connection and the name of a database in it: it removes what the copy must not have.
         """
         if target.exists():
@@ -134,7 +134,7 @@ class Store:
                             connection.execute(f"ATTACH {sql_literal(Path(folder) / 'fewer')} AS fewer")
                             connection.execute("COPY FROM DATABASE original TO fewer")
                             removed = connection.execute(
-                                "DELETE FROM fewer.annotations WHERE list_contains($1, review_id) RETURNING review_id",
+                                "DELETE FROM fewer.judgements WHERE list_contains($1, review_id) RETURNING review_id",
                                 [list(without_reviews)],
                             ).fetchall()
                             if change is not None:

@@ -83,13 +83,7 @@ def patient_judgements(row: FormerRow) -> list[dict[str, Any]]:
     """Return the medical terms of a conversation as the answer to the one question of the form ``patient_terms``."""
     terms = None if row["terms"] is None else orjson.loads(row["terms"])
     places = [
-        {
-            "message": term["turn"],
-            "words": term["words"],
-            "state": "verified",
-            "start": term["start"],
-            "end": term["end"],
-        }
+        {"message": term["turn"], "state": "verified", **{name: term[name] for name in ("words", "start", "end")}}
         for term in terms or ()
     ]
     value = None if terms is None else str(len(terms))

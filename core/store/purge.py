@@ -36,6 +36,8 @@ from core.store.written import forget_lines
 _UNIT = re.compile(r"[ |]")
 _LEFT_BEHIND = ("*/imported.head", "*/imported.body", "*/journal.purged")
 """Files of imports and purges that were killed."""
+_ABOUT_RUNS = ("judgement", "annotation", "label", "unblinding", "review", "report_field")
+"""Kinds of people's lines that may be about a run; ``annotation`` up to version 0.6."""
 _PACKED = (".gz", ".zip", ".parquet", ".duckdb", ".eval")
 
 
@@ -85,13 +87,13 @@ class _Words:
             return (
                 row.get("trial_id") in self.trials
                 or row.get("run_id") == self.run_id
-                or self.in_item(row.get("item") or row.get("subject"))
+                or self.in_item(row.get("subject") or row.get("item"))
             )
-        if kind == "written" and line.get("kind") in ("annotation", "label", "unblinding", "review", "report_field"):
+        if kind == "written" and line.get("kind") in _ABOUT_RUNS:
             return (
                 about.get("run_id") == self.run_id
                 or self.run_id in (about.get("runs") or ())
-                or self.in_item(about.get("item"))
+                or self.in_item(about.get("subject") or about.get("item"))
                 or about.get("review_id") in self.reviews
             )
         return False
@@ -243,7 +245,7 @@ def _delete_rows(connection: duckdb.DuckDBPyConnection, words: _Words) -> None:
     )
     for table in OF_A_TRIAL:
         connection.execute(f"DELETE FROM {table} WHERE list_contains(?, trial_id)", [trials])
-    for table, column in (("annotations", "item"), ("review_items", "item"), ("judgements", "subject")):
+    for table, column in (("judgements", "subject"), ("review_items", "item")):
         items = connection.execute(f"SELECT DISTINCT {column} FROM {table}").fetchall()
         about = [item for (item,) in items if words.in_item(item)]
         connection.execute(f"DELETE FROM {table} WHERE list_contains(?, {column})", [about])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
 from collections.abc import Collection, Mapping, Sequence
@@ -47,7 +48,7 @@ ItemKind = Literal["talk", "answer", "case", "profile", "pair", "criterion", "re
 
 @dataclass(frozen=True)
 class AnnotatedItem:
-    """The subject of an annotation.
+    """The subject of a judgement.
 
     ``talk`` and ``answer`` have a stored trial, ``answer`` also the format of its free response; a ``pair`` has two
     trials on one case, in the order in which they are shown; ``criterion`` has a trial and the hash of a criterion of a
@@ -65,57 +66,45 @@ class AnnotatedItem:
     criterion: str = ""
 
     def __str__(self) -> str:
-        match self.kind:
-            case "talk":
-                return f"talk:{self.trial_id}"
-            case "answer":
-                return f"answer:{self.trial_id}:{self.format}:frq"
-            case "pair":
-                return f"pair:{self.trial_id}|{self.second_trial}"
-            case "criterion":
-                return f"criterion:{self.criterion}:{self.trial_id}"
-            case "profile":
-                return f"profile:{self.version}:{self.case_key}"
-            case "case":
-                return f"case:{self.case_key}"
-        return f"release:{self.model}:{self.case_key}"
+        return _ITEMS[self.kind].format(**vars(self))
 
     @property
     def trials(self) -> tuple[str, ...]:
         return tuple(trial for trial in (self.trial_id, self.second_trial) if trial)
 
 
+_ITEMS: Mapping[str, str] = {
+    "talk": "talk:{trial_id}",
+    "answer": "answer:{trial_id}:{format}:frq",
+    "pair": "pair:{trial_id}|{second_trial}",
+    "criterion": "criterion:{criterion}:{trial_id}",
+    "case": "case:{case_key}",
+    "profile": "profile:{version}:{case_key}",
+    "release": "release:{model}:{case_key}",
+}
+"""Kind → how its items are written."""
+_PARTS = {"format": "|".join(FORMATS), "criterion": "[^:]+", "version": r"\d+", "trial_id": "[^|]+"}
+"""Part → its regular expression; others are any text."""
+_READERS = {
+    kind: re.compile(
+        re.sub(r"\{(\w+)\}", lambda part: f"(?P<{part[1]}>{_PARTS.get(part[1], '.+')})", text.replace("|", r"\|")),
+        re.DOTALL,
+    )
+    for kind, text in _ITEMS.items()
+}
+
+
 def parse_item(text: str) -> AnnotatedItem:
     """Parse the name of an item; raises ``UsageError`` if it is invalid."""
-    kind, _, rest = text.strip().partition(":")
-    if kind == "talk" and rest:
-        return AnnotatedItem("talk", trial_id=rest)
-    if kind == "case" and rest:
-        return AnnotatedItem("case", case_key=rest)
-    if kind == "profile":
-        version, _, case_key = rest.partition(":")
-        if version.isdecimal() and case_key:
-            return AnnotatedItem("profile", case_key=case_key, version=int(version))
-    if kind == "pair":
-        first, _, second = rest.partition("|")
-        if first and second:
-            return AnnotatedItem("pair", trial_id=first, second_trial=second)
-    if kind == "criterion":
-        criterion, _, trial_id = rest.partition(":")
-        if criterion and trial_id:
-            return AnnotatedItem("criterion", trial_id=trial_id, criterion=criterion)
-    if kind == "release":
-        model, _, case_key = rest.rpartition(":")
-        if model and case_key:
-            return AnnotatedItem("release", model=model, case_key=case_key)
-    if kind == "answer":
-        trial_id, format_, question_type = [*rest.rsplit(":", 2), "", ""][:3]
-        if trial_id and format_ in FORMATS and question_type == "frq":
-            return AnnotatedItem("answer", trial_id=trial_id, format=format_)
-    raise UsageError(
-        f"{text[:80]!r} is no item: write talk:TRIAL, answer:TRIAL:FORMAT:frq, pair:TRIAL|TRIAL, "
-        "criterion:HASH:TRIAL, case:CASE, profile:VERSION:CASE or release:MODEL:CASE."
-    )
+    kind = text.strip().partition(":")[0]
+    match = _READERS[kind].fullmatch(text.strip()) if kind in _READERS else None
+    if match is None:
+        raise UsageError(
+            f"{text[:80]!r} is no item: write talk:TRIAL, answer:TRIAL:FORMAT:frq, pair:TRIAL|TRIAL, "
+            "criterion:HASH:TRIAL, case:CASE, profile:VERSION:CASE or release:MODEL:CASE."
+        )
+    parts: dict[str, Any] = match.groupdict()
+    return AnnotatedItem(kind, **parts | {"version": int(parts.get("version") or 0)})  # type: ignore[arg-type]
 
 
 ReviewSampling = Literal["random", "specialty", "dataset", "disagreement", "conversation"]
@@ -196,7 +185,7 @@ class ReviewPlan(BaseModel):
         if self.asks.final and not (self.question_types and set(self.question_types) <= {"mcq", "frq"}):
             raise ValueError("a baseline asks mcq, frq or both")
         if (self.sampling == "conversation" or self.statements) and self.asks.about != "criterion":
-            raise ValueError("only criteria of a rubric are drawn by conversation")
+            raise ValueError("only a review of criteria has a rubric, and is drawn by conversation")
         if self.asks.about == "criterion" and not self.statements:
             raise ValueError("choose a rubric with criteria")
         if self.sampling == "disagreement" and self.asks.about not in ("conversation", "answer"):
@@ -211,6 +200,10 @@ class ReviewPlan(BaseModel):
     @property
     def questions(self) -> tuple[str, ...]:
         return tuple(question.id for question in self.asks.questions)
+
+    @property
+    def ties_in_words(self) -> str:
+        return ties_in_words(self.asks, self.reviewers if self.shared else 1)
 
     @property
     def reviewers(self) -> int:
@@ -246,6 +239,23 @@ _SEQUENCE: dict[ReviewOrder, tuple[QuestionType, ...]] = {
 }
 
 
+def ties_in_words(form: Form, reviewers: int) -> str:
+    """Return what happens where the ``reviewers`` of an item differ; empty for a form with final answers."""
+    if form.final:
+        return ""
+    if reviewers < 2:
+        return "Each item has one annotator: nothing can be tied, and no agreement is measured."
+    if form.decision == "mean":
+        return f"Up to {reviewers} annotators answer an item; on a scale their mean counts."
+    rule = (
+        f"The answer that most of the {reviewers} annotators of an item give counts; without a majority they settle it "
+        "together"
+        if form.decision == "majority"
+        else "Where the two annotators of an item differ, a third person decides, or both settle it together"
+    )
+    return f"{rule}. Until then figures exclude the item as tied."
+
+
 def order_in_words(order: ReviewOrder, question_types: Collection[str]) -> str:
     """Return the order of questions in words, or the only question type."""
     if len(question_types) > 1 or order == "different people":
@@ -273,10 +283,13 @@ def stored_plan(fields: Mapping[str, Any]) -> ReviewPlan:
 
 
 def planned(**fields: object) -> ReviewPlan:
-    """Return a plan with the present form of its kind; raises ``UsageError`` with one sentence if it is invalid."""
-    form = form_named(str(fields.get("kind")))
+    """Return a plan, with the present form of its kind if none is given.
+
+    Raises ``UsageError`` with one sentence if it is invalid.
+    """
+    form = fields.get("form") or form_named(str(fields.get("kind")))
     try:
-        return ReviewPlan.model_validate({"form": form, **fields})
+        return ReviewPlan.model_validate({**fields, "form": form})
     except ValidationError as error:
         first = error.errors()[0]
         field_name = ".".join(str(part) for part in first["loc"])

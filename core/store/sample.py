@@ -22,6 +22,7 @@ from core.journal import RunHeader, journal_path, read_lines, writable
 from core.paths import DATA
 from core.store.database import Store
 from core.store.fold import fold
+from core.store.former_rows import FORMER_ROWS
 from core.store.queries.reviews import withdraw_review
 from core.store.queries.run_labels import labels
 from core.store.tables import SCHEMAS, delete_runs, records
@@ -32,8 +33,11 @@ SAMPLE = "sample"
 PACKED = DATA / "sample" / "study.tar.xz"
 _ROWS = "rows.json"
 _REMOVED = "the sample study was removed"
-_OF_PEOPLE = ("reviews", "review_items", "annotations", "unblindings", "run_labels")
-"""Tables with rows that people wrote, which are in no journal of a run."""
+_OF_PEOPLE = {
+    "reviews": "true", "review_items": "true", "judgements": "judge_kind = 'person'", "unblindings": "true",
+    "run_labels": "true",
+}  # fmt: skip
+"""Table → the condition of its rows that people wrote, which are in no journal of a run."""
 
 
 def sample_runs(cursor: duckdb.DuckDBPyConnection) -> list[str]:
@@ -71,7 +75,9 @@ def add_sample(store: Store, packed: Path = PACKED) -> int:
         for row in new:
             of_review = [item for item in rows["review_items"] if item["review_id"] == row["review_id"]]
             write(connection, "review", [{**row, "items": of_review}], study=SAMPLE)
-        for kind, table in (("annotation", "annotations"), ("unblinding", "unblindings")):
+        former = [dict(row) for old in rows.pop("annotations", ()) for row in FORMER_ROWS["annotations"](old)]
+        rows["judgements"] = [*rows.get("judgements", ()), *former]
+        for kind, table in (("judgement", "judgements"), ("unblinding", "unblindings")):
             write(connection, kind, [row for row in rows[table] if row["review_id"] not in reviewed], study=SAMPLE)
         write(connection, "label", [row for row in rows["run_labels"] if row["run_id"] not in labelled], study=SAMPLE)
     return len(run_folders)
@@ -85,7 +91,7 @@ def remove_sample(store: Store) -> int:
         run_ids = sample_runs(connection)
         reviewed = connection.execute(_REVIEWS_OF, [run_ids]).fetchall()
         journals = [remove_study(connection, SAMPLE), *(journal_path(run_id, store.journals) for run_id in run_ids)]
-        # annotations in its reviews and labels of its runs that people added here
+        # answers in its reviews and labels of its runs that people added here
         for (review,) in reviewed:
             withdraw_review(connection, review, _REMOVED)
         withdraw(connection, "label", "run_id", run_ids, _REMOVED)
@@ -104,8 +110,8 @@ def pack(store: Store, packed: Path) -> int:
     """Write all runs and reviews of a store as a sample study; return the size of the file in bytes."""
     with store.read() as cursor:
         rows = {
-            table: records(cursor.execute(f"SELECT {', '.join(SCHEMAS[table].names)} FROM {table}"))
-            for table in _OF_PEOPLE
+            table: records(cursor.execute(f"SELECT {', '.join(SCHEMAS[table].names)} FROM {table} WHERE {condition}"))
+            for table, condition in _OF_PEOPLE.items()
         }
     with tarfile.open(packed, "w:xz", preset=9) as file:
         for journal in sorted(store.journals.glob("*/journal.jsonl")):

@@ -81,10 +81,6 @@ SCHEMAS: dict[str, pa.Schema] = {
         "visitor:text"
     ),
     "journal_positions": schema_of("path:text position:int size:int folded_at:real"),
-    "annotations": schema_of(
-        "item:text annotator:text question:text value:text comment:text annotated_at:real review_id:text reason:text "
-        "spans:text seconds:real"
-    ),
     "reviews": schema_of("review_id:text name:text kind:text plan:text created_at:real"),
     "review_items": schema_of("review_id:text item:text number:int annotators:texts"),
     "unblindings": schema_of("review_id:text unblinded_by:text reason:text unblinded_at:real"),

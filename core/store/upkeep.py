@@ -162,7 +162,6 @@ def _in_database(cursor: duckdb.DuckDBPyConnection) -> Iterator[Problem]:
         for name, count in cursor.execute(sql).fetchall():
             yield Problem("doubled", name, f"is {count} times in the table {table}")
     for table in (name for name in OF_A_TRIAL if name not in ("trials", "calls")):
-        # judgements on cases have no trial
         sql = f"SELECT count(DISTINCT trial_id) FROM {table} ANTI JOIN trials USING (trial_id) WHERE trial_id <> ''"
         (trials,) = cursor.execute(sql).fetchall()[0]
         if trials:

@@ -28,8 +28,8 @@ _HIDDEN = {
 _DELETED = (*("fact_judgements", "patient_judgements", "prefix_answers", "urgency_answers"), *("variants", "scores"))
 """Tables of trials whose rows quote conversations."""
 _OF_CASES = ("completions", "fact_sets", "history_items", "profiles")
-_OF_ITEMS = {"annotations": "item", "judgements": "subject"}
-"""Table of answers about items → its column with the item."""
+_OF_ITEMS = {"judgements": "subject"}
+"""Table → the column that names the item of a row."""
 _PLAIN_LABELS = ("specialty", "single_diagnosis", "development", "urgency")
 """Fields of a case whose labels contain no text of the case."""
 

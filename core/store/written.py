@@ -1,7 +1,8 @@
 """Rows that people write: every row is first a line of the journal ``people``, so that it outlives the database.
 
 A new kind of such rows needs an entry in ``KINDS`` and a migration that creates its table, with a column ``line_id``.
-Writing, folding, withdrawing and ``verify`` use the entry and need no other code.
+Writing, folding, withdrawing and ``verify`` use the entry and need no other code. Lines of a kind in ``FORMER_KINDS``
+are read as rows of a present table.
 
 Rows of jobs (profiles and items by a model, labels of version 0.4) are in the same tables. Their lines have no id; the
 rows have a digest as id instead, so that people can delete them, too.
@@ -26,6 +27,7 @@ from core import access
 from core.errors import AnamnesisError
 from core.journal import RowLine, WithdrawnLine, WrittenLine, append_shared, journal_path, read_lines
 from core.paths import journals_of
+from core.store.former_rows import FORMER_ROWS
 from core.store.lease import path_of
 from core.store.tables import SCHEMAS, TableRow, arrow_table, incoming, records
 from core.text.case_items import BY_RULE
@@ -39,7 +41,8 @@ class EntryKind:
     """The tables of a kind of line: ``table``, and one for each member of ``what`` that is a list of parts.
 
     ``at`` and ``by`` are the columns with the time and the author of a row; without ``by`` the author is the visitor. A
-    part shares the columns that its table has in common with ``table``. ``unique`` is the primary key.
+    part shares the columns that its table has in common with ``table``. ``unique`` is the primary key. ``where`` is the
+    SQL condition of people's rows in a table whose other rows stay without a line.
     """
 
     table: str
@@ -47,6 +50,7 @@ class EntryKind:
     by: str = ""
     parts: Mapping[str, str] = field(default_factory=dict)
     unique: str = ""
+    where: str = ""
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -55,7 +59,7 @@ class EntryKind:
 
 KINDS: dict[str, EntryKind] = {
     "review": EntryKind("reviews", "created_at", parts={"items": "review_items"}, unique="review_id"),
-    "annotation": EntryKind("annotations", "annotated_at", "annotator"),
+    "judgement": EntryKind("judgements", "judged_at", "judge", where="judge_kind = 'person'"),
     "unblinding": EntryKind("unblindings", "unblinded_at", "unblinded_by"),
     "label": EntryKind("run_labels", "labelled_at", unique="run_id, labelled_at"),
     "rubric": EntryKind("rubrics", "made_at", "made_by"),
@@ -66,7 +70,9 @@ KINDS: dict[str, EntryKind] = {
     "report_field": EntryKind("report_fields", "made_at", "made_by"),
 }
 """Kind of line → its tables."""
-_KIND_OF = {kind.table: name for name, kind in KINDS.items()}
+FORMER_KINDS = {"annotation": "annotations"}
+"""Kind of lines that earlier versions wrote → the former table of its rows (``core.store.former_rows``)."""
+_KIND_OF = {kind.table: name for name, kind in KINDS.items() if not kind.where}
 
 
 def journal_of(database: Path, study: str = "") -> Path:
@@ -186,6 +192,8 @@ def _insert(connection: duckdb.DuckDBPyConnection, table: str, key: str, rows: p
 
 def rows_of(line: WrittenLine) -> list[tuple[str, TableRow]]:
     """Return the rows of a line with their tables. Raises ``AnamnesisError`` for a kind of a newer program."""
+    if former := FORMER_KINDS.get(line.kind):
+        return [("judgements", _table_row("judgements", row)) for row in FORMER_ROWS[former](line.what)]
     kind = KINDS.get(line.kind)
     if kind is None:
         raise AnamnesisError(
@@ -269,7 +277,7 @@ def carry_over(connection: duckdb.DuckDBPyConnection) -> int:
         parts = _part_groups(connection, kind)
         ids: dict[str, list[tuple[int, str]]] = {table: [] for table in kind.tables}
         twins = Counter[str]()
-        for what in _rows(connection, kind.table):
+        for what in _rows(connection, kind.table, kind.where):
             rowid, line_id = what.pop("rowid"), what.pop("line_id")
             if _is_by_rule(kind.table, what):
                 continue
@@ -293,9 +301,10 @@ def carry_over(connection: duckdb.DuckDBPyConnection) -> int:
     return len(new)
 
 
-def _rows(connection: duckdb.DuckDBPyConnection, table: str) -> list[dict[str, Any]]:
+def _rows(connection: duckdb.DuckDBPyConnection, table: str, where: str = "") -> list[dict[str, Any]]:
     columns = ", ".join(SCHEMAS[table].names)
-    return records(connection.execute(f"SELECT {columns}, rowid, line_id FROM {table} ORDER BY rowid"))
+    sql = f"SELECT {columns}, rowid, line_id FROM {table} WHERE {where or 'true'} ORDER BY rowid"
+    return records(connection.execute(sql))
 
 
 _Groups = dict[tuple[Any, ...], list[dict[str, Any]]]
@@ -353,7 +362,7 @@ def compare(cursor: duckdb.DuckDBPyConnection, journal: JournalContents) -> Jour
     for kind in KINDS.values():
         for table in kind.tables:
             stored: dict[str, list[bytes]] = {}
-            for what in _rows(cursor, table):
+            for what in _rows(cursor, table, kind.where if table == kind.table else ""):
                 line_id = what["line_id"]
                 if line_id is not None:
                     stored.setdefault(line_id, []).append(orjson.dumps(_table_row(table, what)))

@@ -40,7 +40,6 @@ from core.jobs.regrade import Regrading
 from core.journal import RunHeader, journal_path, read_header
 from core.live.fork import ForkPlan, start_fork, stored_origin
 from core.live.start import all_unfinished, load_trial, one_case, resume_consultation, start_consultation
-from core.measures.experts.workbooks import export_annotations
 from core.measures.registry import measures
 from core.models import keys
 from core.models.connection import find_servers, offered, try_model
@@ -50,6 +49,7 @@ from core.models.registry import load_registry
 from core.models.spec import is_private
 from core.prompts import load_pack
 from core.reviews.answering import comment, record
+from core.reviews.exchange import export_answers
 from core.reviews.reviewing import plan_review, unblind, withdraw
 from core.reviews.state import state_of
 from core.store.database import Store
@@ -317,12 +317,12 @@ def test_a_viewer_answers_reviews_under_their_own_name(server: Store) -> None:
     with acting(VIEWER):
         state = state_of(server, "First")
         own_item = state.items_for(VIEWER)[0]
-        record(server, "First", own_item.number, VIEWER, state.questions[0], "yes")
+        record(server, "First", own_item.number, VIEWER, state.review.plan.questions[0], "yes")
         comment(server, "First", own_item.number, VIEWER, "Clear.")
-        assert state_of(server, "First").value(own_item.item, VIEWER, state.questions[0]) == "yes"
+        assert state_of(server, "First").value(own_item.item, VIEWER, state.review.plan.questions[0]) == "yes"
         item_of_ben = state.items_for("Ben")[0]
         with pytest.raises(NotAllowedError, match="cannot answer as Ben"):
-            record(server, "First", item_of_ben.number, "Ben", state.questions[0], "yes")
+            record(server, "First", item_of_ben.number, "Ben", state.review.plan.questions[0], "yes")
 
 
 def refuse_if_hidden(stored: object) -> None:
@@ -414,7 +414,7 @@ def test_every_attempt_of_a_viewer_is_refused_without_a_trace(
         return {str(path): path.read_bytes() for path in files if path not in written_by_server}
 
     def row_counts() -> list[Any]:
-        names = "runs trials variants profiles fact_sets reviews annotations unblindings scores run_labels grades"
+        names = "runs trials variants profiles fact_sets reviews judgements unblindings scores run_labels grades"
         with server.read() as cursor:
             return [cursor.execute(f"SELECT count(*) FROM {name}").fetchall() for name in names.split()]
 
@@ -433,12 +433,12 @@ def test_every_attempt_of_a_viewer_is_refused_without_a_trace(
 def test_exports_of_a_blinded_review_contain_own_answers_only(server: Store) -> None:
     state = state_of(server, "First")
     for name in state.review.plan.annotators:
-        record(server, "First", state.items_for(name)[0].number, name, state.questions[0], "yes")
+        record(server, "First", state.items_for(name)[0].number, name, state.review.plan.questions[0], "yes")
 
     def annotators(name: str) -> set[str]:
         text = io.StringIO()
         with acting(name):
-            export_annotations(server, text)
+            export_answers(server, text)
         return {row["annotator"] for row in csv.DictReader(io.StringIO(text.getvalue()))}
 
     assert annotators(VIEWER) == {VIEWER}

@@ -91,7 +91,7 @@ def test_what_others_answered_in_a_blinded_review_is_not_shown_by_its_address(op
     with access.acting(access.HERE):
         state = state_of(Store(), "First")
         review, number = state.review.review_id, state.items_for("Ben")[0].number
-        record(Store(), "First", number, "Ben", state.questions[0], "yes")
+        record(Store(), "First", number, "Ben", state.review.plan.questions[0], "yes")
         comment(Store(), "First", number, "Ben", "Clearly the stronger one.")
     place = {"judges_part": "Experts", "review": review, "annotator": "Ben", "item": str(number)}
     for name, visible in ((VIEWER, False), (RUNNER, False)):

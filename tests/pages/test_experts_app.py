@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from core.measures.experts.adjudication import CONFUSION
 from core.reviews.answering import record
 from core.reviews.baseline import baseline_cases
 from core.reviews.reviewing import unblind
@@ -86,7 +87,7 @@ def test_an_annotator_answers_changes_with_a_reason_comments_and_highlights(stor
     assert ":orange-background[itch since]" in words(app)
     newest = {answer.question: answer for key, answer in state_of(store, "First").newest.items() if key[0] == item}
     assert newest["comment"].comment == "odd"
-    assert [span.text for span in newest["highlight"].spans] == ["itch since"]
+    assert [quoted.words for quoted in newest["highlight"].quotations] == ["itch since"]
 
 
 def test_nothing_on_the_page_tells_whose_items_they_are(store: Store, open_page: Open) -> None:
@@ -111,7 +112,7 @@ def test_a_third_sees_the_tied_questions_alone(store: Store, open_page: Open) ->
     record(store, "First", other.number, "Ben", "medical_terms", "no", "a second thought")
     app = open_page("experts", review=review.review_id, annotator="Cyd")
     assert "Two other annotators disagree here" in words(app)
-    assert "1 tie to break" in words(app)
+    assert "1 tie to settle" in words(app)
     assert not has_button(app, "Complete medical history")
     button(app, "No").click().run()
     assert state_of(store, "First").missing == 0
@@ -138,15 +139,15 @@ def test_results_are_shown_once_somebody_unblinds(store: Store, judged: Review, 
     button(app, "Unblind the review").click().run()
     assert trouble(app) == []
     assert "Unblinded by Ada when all items were answered" in words(app)
-    shares = table(app, "Open ties").set_index("Model")
+    shares = table(app, "Excluded").set_index("Model")
     assert list(shares.loc[list(MODELS), "Yes"]) == [6, 5]
     pairs = table(app, "p").iloc[0]
     assert (pairs["Cases"], pairs["Yes of the first only"], pairs["p"]) == (6, 1, "1.0000")
     agreement = table(app, "Measure").set_index("Between").loc["people"].set_index("Measure")
     assert agreement.loc["percent agreement", "Value"] == pytest.approx(11 / 12)
-    confusion = table(app, "Grader: right")
+    graded = table(app, "Figure").set_index("Figure")["Value"]
     # the grader calls all of the first model right and all of the second wrong
-    assert confusion[["Grader: right", "Grader: wrong"]].to_numpy().tolist() == [[6, 5], [0, 1]]
+    assert [graded[name] for name in CONFUSION] == [6, 0, 5, 1]
     chart = json.loads(app.get("plotly_chart")[0].proto.spec)
     assert {trace["name"] for trace in chart["data"]} == set(MODELS)
 

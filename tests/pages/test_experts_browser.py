@@ -73,7 +73,7 @@ def test_two_annotators_a_reload_and_a_third_who_breaks_the_ties(page: Page, das
     assert len(state_of(store, "Round one").open_ties()) == 2
 
     open_as("Cyd")
-    expect(page.get_by_text("2 ties to break")).to_be_visible()
+    expect(page.get_by_text("2 ties to settle")).to_be_visible()
     assert "item=2" in page.url
     blinded(page)
     press_key(page, "n", page.get_by_text("1 of 2 answered"))

@@ -2,11 +2,39 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 
+from core.judging.judgement import Judge, Judgement, Quotation
 from core.reviews.state import state_of
 from core.store.database import Store
-from core.store.queries.annotations import Annotation, add_annotations
+from core.store.queries.judgements import add_judgements
+
+
+def an_answer(
+    item: str,
+    annotator: str,
+    question: str,
+    value: str | None,
+    comment: str = "",
+    *,
+    at: float | None = None,
+    review_id: str = "",
+    quotations: tuple[Quotation, ...] = (),
+    seconds: float | None = None,
+) -> Judgement:
+    return Judgement(
+        subject=item,
+        form="conversations",
+        question=question,
+        judge=Judge(annotator),
+        value=value,
+        at=time.time() if at is None else at,
+        comment=comment,
+        review_id=review_id,
+        quotations=quotations,
+        seconds=seconds,
+    )
 
 
 def record_all(
@@ -19,9 +47,7 @@ def record_all(
         item, question = state.by_number[number], state.form.question(name)
         assert question is not None
         assert name in state.questions_for(item, annotator)
-        annotation = Annotation(
-            item.item, annotator, name, question.check(value), review_id=state.review.review_id, seconds=seconds
-        )
-        new.append(annotation)
+        review_id = state.review.review_id
+        new.append(an_answer(item.item, annotator, name, question.check(value), review_id=review_id, seconds=seconds))
     with store.write() as connection:
-        add_annotations(connection, new)
+        add_judgements(connection, new)

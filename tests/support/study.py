@@ -22,12 +22,13 @@ from core.reviews.baseline import baseline_cases
 from core.reviews.reviewing import plan_review, unblind
 from core.reviews.state import ReviewState, state_of
 from core.store.database import Store
-from core.store.queries.annotations import Annotation, add_annotations
+from core.store.queries.judgements import add_judgements
 from core.store.queries.runs import runs
 from core.store.review_records import Review, planned
 from core.store.sample import SAMPLE, add_sample
 from core.store.tables import SCHEMAS
 from tests.support import replies
+from tests.support.answering import an_answer
 from tests.support.fake_provider import running
 from tests.support.pictures import a_list, a_picture, a_row
 from tests.support.stores import copy_of
@@ -145,7 +146,7 @@ def _plan(store: Store, name: str, kind: str, **fields: Any) -> Review:
 def _answer(store: Store, state: ReviewState) -> None:
     """Save all answers at once: the annotators agree on every item but the first."""
     new = [
-        Annotation(
+        an_answer(
             item.item,
             annotator,
             question.id,
@@ -158,7 +159,7 @@ def _answer(store: Store, state: ReviewState) -> None:
         for question in state.form.questions
     ]
     with store.write() as connection:
-        add_annotations(connection, new)
+        add_judgements(connection, new)
 
 
 def _value(question: FormQuestion, number: int, place: int) -> str:

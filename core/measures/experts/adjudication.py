@@ -22,16 +22,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from core.errors import UsageError
 from core.events import COUNTED
+from core.judging.judgement import Judgement
 from core.measures.base import Columns, Row
-from core.reviews.state import ReviewState
+from core.reviews.exchange import IMPORTED, RELEASE
+from core.reviews.state import TIED, ReviewState
 from core.stats.differences import mcnemar, paired_counts
 from core.stats.intervals import NOTHING, Interval, wilson_if_alike
 from core.stats.ratios import percentiles, ratio, resampled_sums
 from core.stats.smoothed import ratio_interval
 from core.store.database import Store
-from core.store.queries.annotations import Annotation, annotations_of
 from core.store.queries.answers import CaseScore
 from core.store.queries.grades_by_grader import free_verdicts
+from core.store.queries.judgements import judgements
 from core.store.queries.trials import trial_origins
 from core.store.review_records import AnnotatedItem, ExpertAnswer, YesNo, parse_item, yes_no_questions
 
@@ -85,7 +87,7 @@ VALUE = Columns("value", "low", "high", "n")
 
 
 def shares(decisions: Iterable[Decision]) -> list[Row]:
-    """Return the share (0 to 1) of yes by question and model; ``open`` ties are not counted among the items."""
+    """Return the share (0 to 1) of yes by question and model; ties that are not settled are excluded."""
     groups: dict[tuple[str, str], list[Decision]] = {}
     for decision in decisions:
         groups.setdefault((decision.question, decision.model), []).append(decision)
@@ -101,9 +103,10 @@ def shares(decisions: Iterable[Decision]) -> list[Row]:
                 low,
                 high,
                 n.total(),
-                more={"yes": yes.total(), "open": len(members) - n.total()},
+                {TIED: len(members) - n.total()},
+                more={"yes": yes.total()},
                 unit="items",
-                columns=VALUE._replace(estimate="share"),
+                columns=Columns("share", "low", "high", "n", "excluded"),
             )
         )
     return rows
@@ -273,8 +276,6 @@ def _estimates(sums: Floats) -> tuple[Floats, Floats]:
         return apparent, rogan_gladen(apparent, both / (both + expert_only), neither / (neither + grader_only))
 
 
-RELEASE, IMPORTED = "release", "imported"
-"""Stored in place of a review's id with annotations of the authors' release, and with those of a file."""
 RELEASE_THIRD = "release d3"
 
 
@@ -283,24 +284,24 @@ def decisions_of(store: Store, state: ReviewState) -> list[Decision]:
     if not state.review.unblinded:
         raise UsageError(f"The review {state.review.name} is blinded: unblind it to see figures by model.")
     assigned = {item.item: item.annotators for item in state.items}
-    ordered = sorted(state.newest.values(), key=lambda annotation: annotation.annotated_at)
-    judgements = _judgements(store, ordered, lambda a: a.annotator not in assigned.get(a.item, ()))
-    return sorted(decide(judgements, tie_breaker=""), key=lambda decision: decision.model)
+    ordered = sorted(state.newest.values(), key=lambda answer: answer.at)
+    answers = _expert_answers(store, ordered, lambda a: a.judge.name not in assigned.get(a.subject, ()))
+    return sorted(decide(answers, tie_breaker=""), key=lambda decision: decision.model)
 
 
 def imported_judgements(store: Store) -> list[ExpertAnswer]:
-    """Return the judgements of imported annotations; of three on one question, the last breaks a tie."""
+    """Return the imported answers; of three to one question, the last breaks a tie."""
     with store.read() as cursor:
-        stored = [annotation for source in (RELEASE, IMPORTED) for annotation in annotations_of(cursor, source)]
+        stored = [answer for source in (RELEASE, IMPORTED) for answer in judgements(cursor, review_id=source)]
     annotators: dict[tuple[str, str], list[str]] = {}
-    for annotation in sorted(stored, key=lambda a: a.annotated_at):
-        annotators.setdefault((annotation.item, annotation.question), []).append(annotation.annotator)
+    for answer in sorted(stored, key=lambda answer: answer.at):
+        annotators.setdefault((answer.subject, answer.question), []).append(answer.judge.name)
 
-    def is_third(annotation: Annotation) -> bool:
-        others = annotators[annotation.item, annotation.question][2:]
-        return annotation.annotator == RELEASE_THIRD or annotation.annotator in others
+    def is_third(answer: Judgement) -> bool:
+        others = annotators[answer.subject, answer.question][2:]
+        return answer.judge.name == RELEASE_THIRD or answer.judge.name in others
 
-    return _judgements(store, stored, is_third)
+    return _expert_answers(store, stored, is_third)
 
 
 def against_grader(store: Store, decisions: Iterable[Decision]) -> tuple[list[JudgedAnswer], dict[str, int]]:
@@ -313,12 +314,12 @@ def against_grader(store: Store, decisions: Iterable[Decision]) -> tuple[list[Ju
     with store.read() as cursor:
         verdicts = free_verdicts(cursor, [item.trial_id for item in items.values()])
     judged: list[JudgedAnswer] = []
-    excluded = {"without a verdict that counts": 0, "without the experts' answer": 0}
+    excluded = {"without a verdict that counts": 0, TIED: 0}
     for decision in about_answers:
         item = items[decision.item]
         by_grader = verdicts.get((item.trial_id, item.format), [])
         excluded["without a verdict that counts"] += not any(verdict in COUNTED for _, verdict in by_grader)
-        excluded["without the experts' answer"] += decision.answer is None
+        excluded[TIED] += decision.answer is None
         judged += [
             JudgedAnswer(
                 decision.item, decision.model, decision.case, grader, decision.answer == "yes", verdict == "correct"
@@ -338,12 +339,12 @@ def means_by_model(scores: Iterable[CaseScore]) -> dict[str, dict[str, float]]:
     return means
 
 
-def _judgements(
-    store: Store, annotations: Sequence[Annotation], is_third: Callable[[Annotation], bool]
+def _expert_answers(
+    store: Store, judged: Sequence[Judgement], is_third: Callable[[Judgement], bool]
 ) -> list[ExpertAnswer]:
     questions = yes_no_questions()
-    answers = [a for a in annotations if a.question in questions and a.value in ("yes", "no")]
-    items = {answer.item: parse_item(answer.item) for answer in answers}
+    answers = [a for a in judged if a.question in questions and a.value in ("yes", "no")]
+    items = {answer.subject: parse_item(answer.subject) for answer in answers}
     with store.read() as cursor:
         by_trial = trial_origins(cursor, [item.trial_id for item in items.values() if item.trial_id])
 
@@ -352,6 +353,6 @@ def _judgements(
         return (subject.model, subject.case_key) if subject else (item.model or "unknown", item.case_key or "unknown")
 
     return [
-        ExpertAnswer(*model_and_case(items[a.item]), a.question, a.annotator, a.value, a.item, is_third(a))  # type: ignore[arg-type]
+        ExpertAnswer(*model_and_case(items[a.subject]), a.question, a.judge.name, a.value, a.subject, is_third(a))  # type: ignore[arg-type]
         for a in answers
     ]

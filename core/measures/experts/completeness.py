@@ -7,14 +7,14 @@ expert annotation of conversations). The diagnosis is that of an arm of the same
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from core.errors import UsageError
 from core.events import COUNTED
 from core.measures.base import Columns, MetricRequest, Row
-from core.measures.experts.adjudication import IMPORTED, Decision
 from core.measures.experts.report import read_decisions
+from core.reviews.exchange import IMPORTED
 from core.reviews.state import states
 from core.stats.smoothed import ratio_interval
 from core.store.database import Store
@@ -41,8 +41,8 @@ class JudgedHistory(NamedTuple):
 def completeness_rows(request: MetricRequest, review: str | None, arm: str) -> Iterator[Row]:
     """Yield a cross table for each model: history complete or not, diagnosis correct or not.
 
-    ``review`` is an unblinded review of conversations, ``imported`` for annotations from files; by default the newest
-    review, or else imported annotations. ``arm`` is the arm whose verdict counts. Raises ``UsageError`` if no
+    ``review`` is an unblinded review of conversations, ``imported`` for answers from files; by default the newest
+    review, or else imported answers. ``arm`` is the arm whose verdict counts. Raises ``UsageError`` if no
     conversation's history is judged.
     """
     by_model: dict[str, list[JudgedHistory]] = {}
@@ -57,37 +57,27 @@ def completeness_rows(request: MetricRequest, review: str | None, arm: str) -> I
 
 
 def read_histories(store: Store, review: str | None, arm: str) -> list[JudgedHistory]:
-    name = None if review == IMPORTED else review or _newest_review(store)
-    decisions = [d for d in read_decisions(store, name, name is None) if d.question == _QUESTION]
+    unblinded = (state for state in states(store) if state.review.plan.kind == "conversations" and not state.blinded)
+    name = review or next((state.review.review_id for state in unblinded), IMPORTED)
+    judged = read_decisions(store, None, True) if name == IMPORTED else read_decisions(store, name)
+    decisions = [decision for decision in judged if decision.question == _QUESTION]
     if not decisions:
         raise UsageError(
-            "No conversation's history is judged: finish a review of conversations and unblind it, or import "
-            "annotations."
+            "No conversation's history is judged: finish a review of conversations and unblind it, or import answers."
         )
     trials = {decision.item: parse_item(decision.item).trial_id for decision in decisions}
-    correct = _by_verdict(store, arm, [trial for trial in trials.values() if trial])
-    return [_history(decision, trials[decision.item], correct) for decision in decisions]
-
-
-def _history(decision: Decision, trial: str, correct: Mapping[str, bool | None]) -> JudgedHistory:
-    complete = None if decision.answer is None else decision.answer == "yes"
-    reason = "" if correct.get(trial) is not None else "no verdict that counts" if trial else "conversation not stored"
-    return JudgedHistory(decision.model, decision.case, complete, correct.get(trial), reason)
-
-
-def _newest_review(store: Store) -> str | None:
-    """Return the newest unblinded review of conversations, ``None`` if there is none."""
-    unblinded = (state for state in states(store) if state.review.plan.kind == "conversations" and not state.blinded)
-    state = next(unblinded, None)
-    return state.review.review_id if state else None
-
-
-def _by_verdict(store: Store, arm: str, trials: Sequence[str]) -> dict[str, bool | None]:
-    """Return trial → whether the verdict that counts in an arm is correct; ``None`` if it does not count."""
     with store.read() as cursor:
-        stored = conversations(cursor, Selection(trials=trials), limit=None)
+        stored = conversations(cursor, Selection(trials=[trial for trial in trials.values() if trial]), limit=None)
     verdicts = {conversation.trial_id: conversation.verdicts.get(arm) for conversation in stored}
-    return {trial: verdict == "correct" if verdict in COUNTED else None for trial, verdict in verdicts.items()}
+    histories = []
+    for decision in decisions:
+        trial = trials[decision.item]
+        verdict = verdicts.get(trial)
+        correct = verdict == "correct" if verdict in COUNTED else None
+        reason = "" if correct is not None else "no verdict that counts" if trial else "conversation not stored"
+        complete = None if decision.answer is None else decision.answer == "yes"
+        histories.append(JudgedHistory(decision.model, decision.case, complete, correct, reason))
+    return histories
 
 
 def cross_table(model: str, histories: Iterable[JudgedHistory]) -> list[Row]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,7 +9,7 @@ import duckdb
 
 from core.errors import UsageError
 from core.judging.form import CANNOT_JUDGE, Form
-from core.reviews.state import ReviewState, state_of, states
+from core.reviews.state import ReviewState, decided, state_of, states
 from core.store.database import Store
 from core.store.queries.trials import trial_origins
 from core.store.review_records import parse_item
@@ -18,7 +17,7 @@ from core.store.review_records import parse_item
 
 @dataclass(frozen=True)
 class JudgedItem:
-    """An item with the answers to one question: annotator → value, of its annotators and of a third one.
+    """An item with the answers to one question: annotator → value; ``third`` is the answer that settles a tie.
 
     ``models`` are those of its conversations, in the order in which annotators see them; empty for a case.
     """
@@ -36,16 +35,7 @@ class JudgedItem:
 
     def decided(self, form: Form) -> tuple[str | None, str]:
         """Return the answer and an empty reason, or ``None`` and the reason why there is none."""
-        if not self.answers:
-            return None, "unanswered"
-        if not self.judged:
-            return None, "cannot be judged"
-        counts = Counter(self.judged).most_common()
-        if len(counts) == 1 or (form.decision == "majority" and counts[0][1] > counts[1][1]):
-            return counts[0][0], ""
-        if form.decision == "third" and self.third not in (None, CANNOT_JUDGE):
-            return self.third, ""
-        return None, "tied"
+        return decided(form, self.answers.values(), self.third)
 
 
 def judged_items(store: Store, state: ReviewState, question: str) -> list[JudgedItem]:
@@ -54,20 +44,11 @@ def judged_items(store: Store, state: ReviewState, question: str) -> list[Judged
         about = cases_and_models(cursor, [item.item for item in state.items])
     listed = []
     for item in state.items:
-        answers = {name: state.value(item.item, name, question) for name in item.annotators}
-        others = [
-            annotation
-            for (name, person, asked), annotation in state.newest.items()
-            if (name, asked) == (item.item, question) and person not in item.annotators and annotation.value
-        ]
-        listed.append(
-            JudgedItem(
-                item.item,
-                *about[item.item],
-                {name: value for name, value in answers.items() if value is not None},
-                min(others, key=lambda annotation: annotation.annotated_at).value if others else None,
-            )
-        )
+        if state.question(item, question) is not None:
+            answers = {name: state.value(item.item, name, question) for name in item.annotators}
+            given = {name: value for name, value in answers.items() if value is not None}
+            settlement = state.settlement(item, question)
+            listed.append(JudgedItem(item.item, *about[item.item], given, settlement.value if settlement else None))
     return listed
 
 

@@ -155,9 +155,9 @@ def _times(state: ReviewState, hourly_rate: float | None) -> Iterator[Mapping[st
     for item in state.items:
         for name in item.annotators:
             saved = [
-                annotation.seconds
-                for (about, person, _), annotation in state.newest.items()
-                if (about, person) == (item.item, name) and annotation.seconds is not None
+                answer.seconds
+                for (about, person, _), answer in state.newest.items()
+                if (about, person) == (item.item, name) and answer.seconds is not None
             ]
             if saved and state.complete(item, name):
                 seconds.setdefault(name, []).append(max(saved))
@@ -172,14 +172,14 @@ def _times(state: ReviewState, hourly_rate: float | None) -> Iterator[Mapping[st
 def _words(state: ReviewState) -> Iterator[Mapping[str, Any]]:
     for question in state.form.questions:
         if question.kind in ("text", "span"):
-            for (item, annotator, asked), annotation in state.newest.items():
-                if asked == question.id and annotation.value:
-                    comment = " | ".join(span.comment for span in annotation.spans if span.comment)
+            for (item, annotator, asked), answer in state.newest.items():
+                if asked == question.id and answer.value:
+                    comment = " | ".join(quoted.comment for quoted in answer.quotations if quoted.comment)
                     yield {
                         "question": question.title,
                         "item": item,
                         "annotator": annotator,
-                        "words": annotation.value,
+                        "words": answer.value,
                         "comment": comment,
                     }
 

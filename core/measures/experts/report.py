@@ -25,10 +25,11 @@ from core.measures.experts.adjudication import (
     pairs,
     shares,
 )
-from core.measures.experts.workbooks import HIDDEN, grader_of_release, release_decisions
+from core.measures.experts.workbooks import grader_of_release, release_decisions
 from core.measures.graders.agreement import flip_rates
 from core.measures.graders.panels import corrected_of_review
 from core.reviews.baseline import baseline_run
+from core.reviews.exchange import HIDDEN
 from core.reviews.state import ReviewState, state_of, states
 from core.store.conditions import doctor_of
 from core.store.database import Store
@@ -169,18 +170,16 @@ def _review_grader(request: MetricRequest, state: ReviewState) -> Iterator[Row]:
     answers, excluded = against_grader(request.store, decisions_of(request.store, state))
     for grader in dict.fromkeys(answer.grader for answer in answers):
         judged = [answer for answer in answers if answer.grader == grader]
-        yield from confusion(grader, judged)
-        yield from count_agreement(grader, case_counts(judged).values())
-        yield from () if drawn_for_disagreement else _corrected_rows(request, state, grader)
+        rows = [*confusion(grader, judged), *count_agreement(grader, case_counts(judged).values())]
+        rows += [] if drawn_for_disagreement else _corrected_rows(request, state, grader)
+        for row in rows:
+            yield replace(row, excluded=excluded, columns=Columns("value", "low", "high", "n", "excluded"))
     if drawn_for_disagreement:
         request.note(
             "These items were drawn because graders or rules disagree on them: the grader's error on them differs from "
             "its error on all answers, so no accuracy is corrected.",
             kind="excluded",
         )
-    if excluded:
-        reasons = ", ".join(f"{n:,} {reason}" for reason, n in excluded.items())
-        request.note(f"Excluded free responses: {reasons}.", kind="excluded")
 
 
 def _corrected_rows(request: MetricRequest, state: ReviewState, grader: str) -> Iterator[Row]:
@@ -198,9 +197,9 @@ SHARES = Section(
     series="model",
     place="question",
     axis="Share of yes",
-    heads={"n": "Of", "open": "Open ties"},
-    caption="Intervals resample cases (Wilson’s if each case has one item). If two annotators differ, the third "
-    "decides; open ties are excluded.",
+    heads={"n": "Of", "excluded": "Excluded"},
+    caption="Intervals resample cases (Wilson’s if each case has one item). If two annotators differ, a third decides, "
+    "or both together; ties that are not settled are excluded.",
     page="judges",
 )
 PAIRS = Section(

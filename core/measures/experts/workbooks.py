@@ -1,13 +1,10 @@
-"""Import and export of annotations: the workbooks of the authors' release, and CSV with the history of every answer.
+"""The workbooks with the answers of the experts of the authors' release.
 
 In the release two annotators have one workbook each; some conversations are in both, and a third workbook has the
 answers of a third annotator if the two differ. A sheet is a model, a row a conversation; the questions are the columns
 that begin with Q1, Q2 and Q3. For 317 cases the grader's file has the diagnoses that the grader extracted from GPT-4's
 five answers to the whole vignette, and the number of them that the experts call right. Its first 200 columns are the
 data set's cases 0 to 199, the others the MedQA dermatology cases in the order of the data set.
-
-Annotations that are stored already are not imported twice. The export of a blinded review has a person's own
-answers alone, without the models.
 """
 
 from __future__ import annotations
@@ -16,30 +13,24 @@ import csv
 import io
 import re
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TextIO
-
-import orjson
+from typing import Any
 
 from core import access
 from core.datasets.published import RELEASE_DATASETS
 from core.datasets.readers.files import opened_workbook
-from core.errors import AnamnesisError, UsageError
+from core.errors import AnamnesisError
 from core.frameworks import starts
 from core.frameworks.base import Arm, released
+from core.judging.judgement import Judge, Judgement
 from core.measures.base import Row as Figure
-from core.measures.experts.adjudication import IMPORTED, RELEASE, Counts, Decision, count_agreement, decide
-from core.reviews.state import read_states, readable_history
-from core.spreadsheets import as_written, inert
+from core.measures.experts.adjudication import Counts, Decision, count_agreement, decide
+from core.reviews.exchange import RELEASE, ImportedAnswers, add_imported
 from core.store.database import Store
-from core.store.queries.annotations import Annotation, add_annotations, annotations_of
 from core.store.queries.releases import ReleasedRun, document, released_runs
-from core.store.queries.trials import trial_origins
 from core.store.queries.utterances import conversations_on
-from core.store.review_records import ANSWERS, AnnotatedItem, ExpertAnswer, YesNo, parse_item, yes_no_questions
+from core.store.review_records import AnnotatedItem, ExpertAnswer, YesNo
 
 FOLDER = "results/expert_annotations"
 FILES = {
@@ -231,168 +222,31 @@ def _documents(store: Store, paths: Mapping[str, str]) -> dict[str, bytes]:
     return {name: content for name, content in contents.items() if content is not None}
 
 
-EXPORTED = (
-    "item", "model", "case", "annotator", "question", "value", "comment", "reason", "highlights", "review", "at"
-)  # fmt: skip
-HIDDEN = "hidden until unblinded"
-
-
-def export_annotations(store: Store, out: TextIO) -> tuple[int, Counter[str]]:
-    """Write the annotations that the visitor may read, the oldest first; times are UTC.
-
-    Returns their number, and review → number of withheld ones (``core.reviews.state.readable_history``).
-    """
-    with store.read() as cursor:
-        reviews = read_states(cursor)
-        rows, withheld = readable_history(cursor)
-        items = {row.item: parse_item(row.item) for row in rows}
-        by_trial = trial_origins(cursor, [item.trial_id for item in items.values() if item.trial_id])
-    state_of_review = {state.review.review_id: state for state in reviews}
-    numbers = {(state.review.review_id, item.item): item.number for state in reviews for item in state.items}
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(EXPORTED)
-    for row in rows:
-        item, state, name = items[row.item], state_of_review.get(row.review_id), row.item
-        subject = by_trial.get(item.trial_id)
-        model, case = (subject.model, subject.case_key) if subject else (item.model, item.case_key)
-        if state and state.blinded and not state.form.final:
-            # the id of a trial would reveal its model
-            model, name = HIDDEN, f"item {numbers.get((row.review_id, row.item), '?')}"
-        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(row.annotated_at))
-        writer.writerow(
-            inert(cell)
-            for cell in (
-                name,
-                model,
-                case,
-                row.annotator,
-                row.question,
-                row.value or "",
-                row.comment,
-                row.reason,
-                (orjson.dumps([vars(span) for span in row.spans]).decode() if row.spans else ""),
-                state.review.name if state else row.review_id,
-                at,
-            )
-        )
-    return len(rows), withheld
-
-
-COLUMNS = ("item", "model", "case", "annotator", "question", "value", "comment")
 _SPEAKER = re.compile(r"\b(?:Doctor|Patient)-AI\s*:")
 _WORD = re.compile(r"\w+")
 
 
-@dataclass(frozen=True)
-class ImportedAnnotations:
-    """Result of an import: ``added`` and ``unchanged`` annotations, and (line, reason) of rejected rows.
-
-    ``matched`` of the ``items`` are stored conversations.
-    """
-
-    added: int = 0
-    unchanged: int = 0
-    items: int = 0
-    matched: int = 0
-    rejected: tuple[tuple[int, str], ...] = ()
-
-
-def import_release_annotations(store: Store) -> ImportedAnnotations:
+def import_release_answers(store: Store) -> ImportedAnswers:
+    """Save the answers of the release's experts, about the stored conversations with the same words."""
     access.require("run")
-    return _import_rows(store, release_rows(store))
-
-
-def import_file(store: Store, path: Path) -> ImportedAnnotations:
-    """Import a CSV file; raises ``UsageError`` if it is none or cannot be read."""
-    if path.suffix.lower() != ".csv":
-        raise UsageError(f"{path} is not .csv: save the annotations as CSV UTF-8.")
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read ({error.strerror}): name a .csv file.") from error
-    return import_csv(store, content)
-
-
-def import_csv(store: Store, content: bytes) -> ImportedAnnotations:
-    """Import a CSV with the columns item (or model and case), annotator, question, value and optionally comment.
-
-    Invalid rows are rejected with their line, the others are imported. ``model`` and ``case`` identify a stored
-    conversation if there is exactly one, else a conversation that is not stored here.
-    """
-    access.require("run")
-    try:
-        reader = csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline=""))
-        heads, rows = set(reader.fieldnames or ()), list[tuple[int, dict[str, str | None]]]()
-        line = reader.line_num + 1
-        for row in reader:
-            rows.append((line, row))  # the line on which it begins: comments may have line breaks
-            line = reader.line_num + 1
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise AnamnesisError(f"The file is not CSV in UTF-8 ({error}): save it as CSV UTF-8.") from error
-    if not {"annotator", "question", "value"} <= heads or not ("item" in heads or {"model", "case"} <= heads):
-        raise AnamnesisError(
-            "The CSV lacks columns: it needs item (or model and case), annotator, question and value; comment is "
-            "optional."
-        )
-    pairs = [
-        (_column_text(row, "model"), _column_text(row, "case")) for _, row in rows if not _column_text(row, "item")
-    ]
-    with store.read() as cursor:
-        conversations = {pair: list(trials) for pair, trials in conversations_on(cursor, pairs).items()}
-    accepted: dict[int, Annotation] = {}
-    rejected: list[tuple[int, str]] = []
-    for line, row in rows:
-        try:
-            question, value = _column_text(row, "question"), _column_text(row, "value").lower()
-            if question not in yes_no_questions():
-                raise UsageError(f"question {question[:40]!r} is not one of {', '.join(yes_no_questions())}.")
-            if value not in ANSWERS:
-                raise UsageError(f"value {value[:40]!r} is neither yes nor no.")
-            if not _column_text(row, "annotator"):
-                raise UsageError("annotator is empty.")
-            item = str(_item(row, conversations))
-            cells = (_column_text(row, "annotator"), question, value, _column_text(row, "comment"))
-            accepted[line] = Annotation(item, *cells, review_id=IMPORTED)
-        except UsageError as error:
-            rejected.append((line, str(error)))
-    trials = {a.item: parse_item(a.item).trial_id for a in accepted.values()}
-    with store.read() as cursor:
-        stored = trial_origins(cursor, [trial for trial in trials.values() if trial])
-    valid = {item for item, trial in trials.items() if not trial or trial in stored}
-    rejected += [(n, f"There is no stored trial for {a.item}.") for n, a in accepted.items() if a.item not in valid]
-    return _add(store, [a for a in accepted.values() if a.item in valid], tuple(sorted(rejected)))
-
-
-def _item(row: Mapping[str, str | None], conversations: Mapping[tuple[str, str], Sequence[str]]) -> AnnotatedItem:
-    if _column_text(row, "item"):
-        return parse_item(_column_text(row, "item"))
-    model, case = _column_text(row, "model"), _column_text(row, "case")
-    if not (model and case):
-        raise UsageError("item, or model and case, are empty.")
-    trials = conversations.get((model, case), [])
-    return (
-        AnnotatedItem("talk", trial_id=trials[0])
-        if len(trials) == 1
-        else AnnotatedItem("release", model=model, case_key=case)
-    )
-
-
-def _import_rows(store: Store, rows: Sequence[WorkbookRow]) -> ImportedAnnotations:
+    rows = release_rows(store)
     pairs = [(row.model, f"{released('experts').name}/{row.case}") for row in rows]
     with store.read() as cursor:
         conversations = conversations_on(cursor, pairs)
     new = [
-        Annotation(
-            str(matching_item(row, pair, conversations.get(pair, {}))),
-            f"release {row.annotator}",
-            question,
-            answer,
+        Judgement(
+            subject=str(matching_item(row, pair, conversations.get(pair, {}))),
+            form="conversations",
+            question=question,
+            judge=Judge(f"release {row.annotator}"),
+            value=answer,
+            at=time.time(),
             review_id=RELEASE,
         )
         for row, pair in zip(rows, pairs, strict=True)
         for question, answer in row.answers.items()
     ]
-    return _add(store, new, ())
+    return add_imported(store, new)
 
 
 def matching_item(row: WorkbookRow, pair: tuple[str, str], conversations: Mapping[str, Sequence[str]]) -> AnnotatedItem:
@@ -411,21 +265,3 @@ def matching_item(row: WorkbookRow, pair: tuple[str, str], conversations: Mappin
 
 def _lower_words(text: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(text)]
-
-
-def _add(store: Store, new: Sequence[Annotation], rejected: tuple[tuple[int, str], ...]) -> ImportedAnnotations:
-    with store.write() as connection:
-        stored_values = {
-            (a.review_id, a.item, a.annotator, a.question): (a.value, a.comment) for a in annotations_of(connection)
-        }
-        changed = [
-            a for a in new if stored_values.get((a.review_id, a.item, a.annotator, a.question)) != (a.value, a.comment)
-        ]
-        added = add_annotations(connection, changed)
-    items = {a.item for a in new}
-    stored = sum(parse_item(item).kind in ("talk", "answer") for item in items)
-    return ImportedAnnotations(added, len(new) - added, len(items), stored, rejected)
-
-
-def _column_text(row: Mapping[str, str | None], name: str) -> str:
-    return as_written((row.get(name) or "").strip())

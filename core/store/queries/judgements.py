@@ -1,7 +1,8 @@
 """Judgements on stored items (``core.judging.judgement``).
 
-Of several judgements by one judge of one question about one item, the newest with a value counts. Those about edited
-conversations (``core.judging.check``) are read only under the names of their forms.
+Of several judgements by one model or rule of one question about one item, the newest with a value counts; of a
+person's, the newest in a review. Answers of people are lines of a journal (``core.store.written``). Judgements about
+edited conversations (``core.judging.check``) are read only under the names of their forms.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from core.judging.judgement import Judge, Judgement, Quotation
 from core.store.review_records import AnnotatedItem, parse_item
 from core.store.selection import Selection, select
 from core.store.tables import records
+from core.store.written import write
 
 
 class JudgedKey(NamedTuple):
@@ -53,8 +55,11 @@ class JudgeableConversation(NamedTuple):
 
 
 def judgement_row(judgement: Judgement) -> dict[str, Any]:
-    """Return the row of a judgement. Its trial is the first of its item, empty if it is not about a trial."""
-    trials = parse_item(judgement.subject).trials
+    """Return the row of a judgement.
+
+    Its trial is the first of its item, with which it is deleted; empty for people, whose answers outlive a trial.
+    """
+    trials = () if judgement.judge.kind == "person" else parse_item(judgement.subject).trials
     quotations = [
         {name: value for name, value in quoted._asdict().items() if value not in ("", None)}
         for quoted in judgement.quotations
@@ -84,6 +89,16 @@ def judgement_row(judgement: Judgement) -> dict[str, Any]:
     }
 
 
+def add_judgements(connection: duckdb.DuckDBPyConnection, new: Iterable[Judgement]) -> int:
+    """Journal and insert answers of people; return their number. Needs a write lease."""
+    return write(connection, "judgement", [judgement_row(judgement) for judgement in new])
+
+
+def judgement_history(cursor: duckdb.DuckDBPyConnection) -> list[Judgement]:
+    """Return every answer that people saved, also replaced ones, the oldest first."""
+    return [judgement_of(row) for row in records(cursor.execute(_HISTORY))]
+
+
 def judgements(
     cursor: duckdb.DuckDBPyConnection,
     forms: Collection[str] = (),
@@ -99,7 +114,7 @@ def judgements(
         cursor: The database.
         forms: Names of forms; empty for all but checks.
         subjects: Only these items.
-        selection: Only items about the selected trials.
+        selection: Only judgements of models and rules about the selected trials.
         kinds: Kinds of judges; empty for all.
         review_id: Only the answers in a review.
     """
@@ -195,15 +210,22 @@ def judgeable_answers(
     return [JudgeableConversation(*row) for row in cursor.execute(_ANSWERS).fetchall()]
 
 
-_JUDGEMENTS = """
-    SELECT judgements.* FROM judgements {of_trials}
+# Lines of versions up to 0.6 do not name the form of a review.
+_NAMED = """(
+    SELECT judgements.* EXCLUDE form, judgements.rowid AS place, if(form = '', coalesce(kind, ''), form) AS form
+    FROM judgements LEFT JOIN reviews USING (review_id)
+)"""
+_HISTORY = f"SELECT * FROM {_NAMED} WHERE judge_kind = 'person' ORDER BY judged_at, place"
+_JUDGEMENTS = f"""
+    SELECT named.* FROM {_NAMED} AS named {{of_trials}}
     WHERE (($forms::VARCHAR[] IS NULL AND NOT starts_with(form, 'check:')) OR list_contains($forms, form))
         AND ($subjects::VARCHAR[] IS NULL OR list_contains($subjects, subject))
         AND ($kinds::VARCHAR[] IS NULL OR list_contains($kinds, judge_kind))
         AND ($review_id::VARCHAR IS NULL OR review_id = $review_id)
     QUALIFY row_number() OVER (
-        PARTITION BY form, subject, question, against, judge, judge_kind, prompt_hash, together, repeat, review_id
-        ORDER BY (value IS NOT NULL) DESC, judged_at DESC, judgements.rowid DESC) = 1
+        PARTITION BY if(judge_kind = 'person', '', form), subject, question, if(judge_kind = 'person', '', against),
+            judge, judge_kind, prompt_hash, together, repeat, review_id
+        ORDER BY (judge_kind = 'person' OR value IS NOT NULL) DESC, judged_at DESC, place DESC) = 1
     ORDER BY form, judge_kind, judge, prompt_hash, question, subject, repeat, review_id"""
 _JUDGED = """
     SELECT DISTINCT subject, question, against, repeat FROM judgements

@@ -133,8 +133,8 @@ def add_unblinding(connection: duckdb.DuckDBPyConnection, review_id: str, unblin
 
 
 def withdraw_review(connection: duckdb.DuckDBPyConnection, review_id: str, reason: str = "") -> None:
-    """Withdraw a review with its annotations and unblindings. Needs a write lease."""
-    for kind in ("review", "annotation", "unblinding"):
+    """Withdraw a review with its answers and unblindings. Needs a write lease."""
+    for kind in ("review", "judgement", "unblinding"):
         withdraw(connection, kind, "review_id", [review_id], reason)
 
 

@@ -111,6 +111,6 @@ _CONTENTS = """
         (SELECT count(*) FROM answers SEMI JOIN of_run USING (trial_id)),
         (SELECT count(*) FROM grades SEMI JOIN of_run USING (trial_id)),
         (SELECT count(*) FROM scores SEMI JOIN of_run USING (trial_id)),
-        (SELECT count(*) FROM annotations JOIN of_run ON contains(item, of_run.trial_id)),
+        (SELECT count(*) FROM judgements JOIN of_run ON contains(subject, of_run.trial_id) AND judge_kind = 'person'),
         (SELECT count(*) FROM forks WHERE parent_trial_id IN (FROM of_run) AND trial_id NOT IN (FROM of_run)),
         (SELECT count(*) FROM calls WHERE run_id = $run_id)"""

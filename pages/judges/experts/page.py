@@ -15,7 +15,7 @@ from core.reviews.reviewing import plan_review
 from core.reviews.rubrics import rubric_entries
 from core.store.database import Store
 from core.store.queries.trials import offer
-from core.store.review_records import THIRD, ReviewOrder, ReviewSampling, planned
+from core.store.review_records import THIRD, ReviewOrder, ReviewSampling, planned, ties_in_words
 from pages.judges.experts.data import ANNOTATOR, REVIEW, SAMPLING, SAMPLING_HELP, fields_of_stored_cases
 from pages.judges.experts.results import draw_judge_status, draw_release, draw_results
 from pages.judges.experts.review import draw_review
@@ -50,18 +50,21 @@ def draw_plan() -> None:
     form = available[kind]
     if len(form.questions) > 1:
         st.caption(" · ".join(plain(question.title) for question in form.questions))
-    if form.about == "vignette":
-        drawn: dict[str, Any] | None = _ask_vignettes()
-    else:
-        drawn = _ask_cases() if form.about in ("case", "profile") else _ask_items(form)
-    if drawn is None:
+    of_cases = form.about in ("case", "profile", "vignette")
+    if not of_cases and not ask(offer).conversations:
+        st.info(
+            "No conversation is stored yet: run a campaign or import the authors’ public release. Experts can already "
+            "answer vignettes.",
+            icon=":material/forum:",
+        )
         return
+    drawn = _ask_cases(form) if of_cases else _ask_items(form)
     left, middle, right = st.columns(3)
     names = left.text_input(
         "Annotators",
         key="experts_names",
         placeholder="Ada, Ben",
-        help="Names separated by commas. Anyone else can break ties.",
+        help="Names separated by commas. Anyone else can settle ties.",
     )
     number = middle.number_input("Items", 1, 5_000, 30, key="experts_number")
     share = right.number_input(
@@ -72,6 +75,9 @@ def draw_plan() -> None:
         key=f"experts_shared_{form.decision}",
         help="Only shared items show agreement. Of conversations the paper shares a third.",
     )
+    people = tuple(person.strip() for person in names.split(",") if person.strip())
+    if ties := ties_in_words(form, min(form.reviewers, max(2, len(people))) if share else 1):
+        st.caption(ties)
     left, middle, right = st.columns(3, vertical_alignment="bottom")
     name = left.text_input("Name of the review", key="experts_name", placeholder="Dermatology, first round")
     seed = middle.number_input("Seed", 0, 2**31 - 1, 20, key="experts_seed", help="Draws and shuffles the items.")
@@ -79,7 +85,6 @@ def draw_plan() -> None:
         "Plan the review", type="primary", icon=":material/playlist_add_check:", width="stretch", **only("run")
     ):
         return
-    people = tuple(person.strip() for person in names.split(",") if person.strip())
     shared = 0.0 if len(people) < 2 else THIRD if share == round(100 * THIRD) else share / 100
     try:
         plan = planned(**drawn, kind=kind, number=number, annotators=people, shared=shared, seed=seed)
@@ -96,15 +101,9 @@ def draw_plan() -> None:
         link("experts", f"Open as {plain(person)}", "rate_review", **{REVIEW: review.review_id, ANNOTATOR: person})
 
 
-def _ask_items(form: Form) -> dict[str, Any] | None:
+def _ask_items(form: Form) -> dict[str, Any]:
+    """Ask from which stored conversations a review draws."""
     available = ask(offer)
-    if not available.conversations:
-        st.info(
-            "No conversation is stored yet: run a campaign or import the authors’ public release. Experts can already "
-            "answer vignettes.",
-            icon=":material/forum:",
-        )
-        return None
     names = unique_names(available.models)
     columns = st.columns(4)
     models = columns[0].multiselect(
@@ -122,16 +121,30 @@ def _ask_items(form: Form) -> dict[str, Any] | None:
         placeholder="All campaigns",
         help="Needed for runs whose patient had a persona, and for other frameworks.",
     )
+    # criteria are judged with their conversation, so whole ones are read once
+    samplings = _OF_CASES
+    if form.about == "criterion":
+        samplings = ["conversation", "random"]
+    elif form.about in ("conversation", "answer"):
+        samplings = [*_OF_CASES, "disagreement"]
     settings: dict[str, Any] = {
         "models": tuple(models),
         "datasets": tuple(sets),
         "specialties": tuple(specialties),
         "runs": tuple(runs),
         "where": _ask_fields(fields_of_stored_cases()),
-        "sampling": _ask_sampling(_samplings(form)),
+        "sampling": _ask_sampling(samplings),
     }
     if form.about == "criterion":
-        settings |= _ask_rubric()
+        rubrics = {entry.rubric.name: entry.rubric for entry in rubric_entries(Store())}
+        name = st.selectbox(
+            "Rubric",
+            list(rubrics),
+            format_func=lambda name: plain(rubrics[name].title or name),
+            key="experts_rubric",
+            help="Only criteria that a model has judged are drawn, so that both can be compared.",
+        )
+        settings |= {"rubric": name, "statements": statements_for(rubrics[name])}
     if form.about == "answer":
         settings["format"] = st.segmented_control(
             "Free responses from",
@@ -144,66 +157,33 @@ def _ask_items(form: Form) -> dict[str, Any] | None:
     return settings
 
 
-def _samplings(form: Form) -> list[ReviewSampling]:
-    """Return the ways to draw items; criteria are judged with their conversation, so whole ones are read once."""
-    if form.about == "criterion":
-        return ["conversation", "random"]
-    return [*_OF_CASES, "disagreement"] if form.about in ("conversation", "answer") else _OF_CASES
-
-
-def _ask_rubric() -> dict[str, Any]:
-    entries = {entry.rubric.name: entry.rubric for entry in rubric_entries(Store())}
-    name = st.selectbox(
-        "Rubric",
-        list(entries),
-        format_func=lambda name: plain(entries[name].title or name),
-        key="experts_rubric",
-        help="Only criteria that a model has judged are drawn, so that both can be compared.",
-    )
-    return {"rubric": name, "statements": statements_for(entries[name])}
-
-
-def _ask_cases() -> dict[str, Any]:
-    columns = st.columns(2)
-    case_set = columns[0].selectbox("Data set", datasets(), format_func=dataset_name, key="experts_judged_set")
+def _ask_cases(form: Form) -> dict[str, Any]:
+    """Ask from which cases of a data set a review draws, and how vignettes are asked."""
+    own, asked = ("case", 3) if form.final else ("judged", 2)
+    columns = st.columns(asked)
+    case_set = columns[0].selectbox("Data set", datasets(), format_func=dataset_name, key=f"experts_{own}_set")
     specialties = columns[1].multiselect(
         "Specialties",
         specialties_in_order(case.specialty for case in cases_of(case_set)),
-        key="experts_judged_fields",
+        key=f"experts_{own}_fields",
         placeholder="All",
     )
-    where = _ask_fields(groups_in(cases_of(case_set)))
-    sampling = _ask_sampling(_OF_CASES)
-    return {"case_set": case_set, "specialties": tuple(specialties), "where": where, "sampling": sampling}
-
-
-def _ask_vignettes() -> dict[str, Any]:
-    columns = st.columns(3)
-    case_set = columns[0].selectbox("Data set", datasets(), format_func=dataset_name, key="experts_case_set")
-    all_specialties = specialties_in_order(case.specialty for case in cases_of(case_set))
-    specialties = columns[1].multiselect("Specialties", all_specialties, key="experts_case_fields", placeholder="All")
-    order, question_types = columns[2].selectbox(
-        "Asked",
-        list(_ORDERS),
-        format_func=_ORDERS.__getitem__,
-        key="experts_order",
-        help="Choices give the answer away. So they appear once the answer in own words is saved and final, or half of "
-        "the annotators write own words and the others choose.",
-    )
-    st.caption(
-        "Each expert’s answers become a run of doctor human/NAME, graded like a model’s by the reference grader. The "
-        "run appears on Accuracy and Compare."
-    )
-    where = _ask_fields(groups_in(cases_of(case_set)))
-    sampling = _ask_sampling(_OF_CASES)
-    return {
-        "case_set": case_set,
-        "specialties": tuple(specialties),
-        "where": where,
-        "question_types": question_types,
-        "order": order,
-        "sampling": sampling,
-    }
+    settings: dict[str, Any] = {"case_set": case_set, "specialties": tuple(specialties)}
+    if form.final:
+        settings["order"], settings["question_types"] = columns[2].selectbox(
+            "Asked",
+            list(_ORDERS),
+            format_func=_ORDERS.__getitem__,
+            key="experts_order",
+            help="Choices give the answer away. So they appear once the answer in own words is saved and final, or "
+            "half of the annotators write own words and the others choose.",
+        )
+        st.caption(
+            "Each expert’s answers become a run of doctor human/NAME, graded like a model’s by the reference grader. "
+            "The run appears on Accuracy and Compare."
+        )
+    settings["where"] = _ask_fields(groups_in(cases_of(case_set)))
+    return settings | {"sampling": _ask_sampling(_OF_CASES)}
 
 
 def _ask_fields(offered: Mapping[str, Sequence[str]]) -> tuple[tuple[str, str], ...]:

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from core.errors import AnamnesisError
@@ -13,12 +12,12 @@ from core.jobs.judge import Judging
 from core.measures.agreement import AGREEMENT, ANSWERS, BY_MODEL, DIFFICULTY, STATUS, WORDS
 from core.measures.base import Result
 from core.measures.calibration import AUDIT, FIGURES, FORECAST
-from core.measures.experts.adjudication import CONFUSION, IMPORTED, RELEASE
 from core.measures.experts.filling import can_fill, fill, read_filling
 from core.measures.experts.ratings import COMPLETENESS, has_decisions, sections_for
 from core.measures.experts.report import BASELINE, GRADERS, PAIRS, SHARES, printed_figures, read_decisions
-from core.measures.experts.workbooks import import_release_annotations
+from core.measures.experts.workbooks import import_release_answers
 from core.measures.preferences import PREFERENCES
+from core.reviews.exchange import IMPORTED, RELEASE
 from core.reviews.reviewing import unblind
 from core.reviews.state import ReviewState
 from core.store.database import Store
@@ -35,7 +34,6 @@ from pages.kit.look import LABEL_FIELD, counted, plain
 from pages.kit.names import dataset_name, model_name, unique_names
 from pages.kit.navigation import link
 from pages.kit.section import draw_section, section_result
-from pages.kit.tables import draw_table
 from pages.kit.visitor import only
 
 _ALL = Selection()
@@ -77,32 +75,17 @@ def draw_judge_status() -> None:
 
 
 def draw_review_grader(state: ReviewState) -> None:
-    """Draw the graders of a review’s responses against the experts, and one grader’s cross table."""
+    """Draw the graders of a review’s responses against the experts."""
     options = {"review": state.review.review_id}
     rows = section_result(GRADERS, _ALL, {**GRADERS.options, **options}).figures
-    graders = list(dict.fromkeys(row.label["grader"] for row in rows))
-    result = draw_section(
+    draw_section(
         GRADERS,
         _ALL,
         options=options,
-        names={grader: model_name(grader) for grader in graders},
+        names={grader: model_name(grader) for grader in dict.fromkeys(row.label["grader"] for row in rows)},
         name="experts-trust",
         empty="No free response of this review has both an expert’s answer and a grader’s verdict.",
     )
-    if result is None:
-        return
-    grader = graders[0]
-    if len(graders) > 1:
-        grader = choose("Grader", graders, "experts_grader", names=model_name, shape="segments")
-    else:
-        st.caption(f"Graded by {plain(model_name(grader))}.")
-    figures = {row.label["figure"]: row.estimate for row in rows if row.label["grader"] == grader}
-    both_right, grader_only, experts_only, neither = (int(figures[figure] or 0) for figure in CONFUSION)
-    crossed = [
-        {"Answers": "Experts: right", "Grader: right": both_right, "Grader: wrong": experts_only},
-        {"Answers": "Experts: wrong", "Grader: right": grader_only, "Grader: wrong": neither},
-    ]
-    draw_table(pd.DataFrame(crossed), "experts_confusion", download="")
 
 
 def draw_release() -> None:
@@ -129,9 +112,9 @@ def draw_release() -> None:
     )
     draw_section(GRADERS, _ALL, name="experts-release-grader")
     with st.container(horizontal=True, vertical_alignment="center"):
-        if st.button("Import these judgements as annotations", icon=":material/playlist_add:", **only("run")):
+        if st.button("Import these judgements", icon=":material/playlist_add:", **only("run")):
             try:
-                new = import_release_annotations(Store())
+                new = import_release_answers(Store())
                 st.success(
                     f"Imported {new.added:,} judgements of {new.items} conversations; {new.unchanged:,} were already "
                     f"imported. {new.matched} of the conversations are stored."
@@ -142,17 +125,17 @@ def draw_release() -> None:
 
 
 def draw_results() -> None:
-    """Ask for a review or the imported annotations, and draw their figures."""
+    """Ask for a review or the imported answers, and draw their figures."""
     by_id = {state.review.review_id: state for state in reviews()}
     options = [*by_id, *([IMPORTED] if read(read_decisions, imported=True) else [])]
     if not options:
-        draw_empty("No results yet: plan a review, or import annotations.", REVIEW, ANNOTATIONS, icon="rate_review")
+        draw_empty("No results yet: plan a review, or import answers.", REVIEW, ANNOTATIONS, icon="rate_review")
         return
     source = choose(
         "Judgements of",
         options,
         "experts_source",
-        names=lambda key: by_id[key].review.name if key in by_id else "Imported annotations",
+        names=lambda key: by_id[key].review.name if key in by_id else "Imported answers",
     )
     if source == IMPORTED:
         if draw_figures(IMPORTED, {"imported": True}) is not None:
@@ -239,11 +222,9 @@ def _draw_filling(state: ReviewState) -> None:
 
 
 def _draw_counts(state: ReviewState) -> None:
-    missing, ties = state.missing, len(state.open_ties())
-    columns = st.columns(3)
-    columns[0].metric("Items", len(state.items))
-    columns[1].metric("Answers missing", missing)
-    columns[2].metric("Open ties", ties)
+    counts = {"Items": len(state.items), "Answers missing": state.missing, "Open ties": len(state.open_ties())}
+    for column, (label, count) in zip(st.columns(3), counts.items(), strict=True):
+        column.metric(label, count)
     draw_progress([state], "experts_counts", ["Review", "About", "Names"])
     _draw_unblinding(state)
 

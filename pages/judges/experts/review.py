@@ -3,29 +3,27 @@
 import time
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
-from typing import Any, cast
+from typing import Any
 
 import streamlit as st
 
 from core import access
-from core.case import Case, Profile
 from core.errors import AnamnesisError
-from core.events import Event, QuestionType, Utterance
-from core.frameworks.answering import question_of
+from core.events import Event, Utterance
 from core.frameworks.base import Framework, framework_of
-from core.judging.form import CANNOT_JUDGE, FormQuestion
-from core.reviews.answering import comment, highlight, record, span_of
-from core.reviews.baseline import baseline_cases
-from core.reviews.items import BlindedItem
+from core.judging.form import CANNOT_JUDGE, FormQuestion, Shown
+from core.judging.judgement import Quotation
+from core.reviews.answering import comment, highlight, quotation_of, record
+from core.reviews.baseline import baseline_cases, own_question
+from core.reviews.items import BlindedItem, material_of
 from core.reviews.state import COMMENT, HIGHLIGHT, ReviewState
 from core.store.database import Store
-from core.store.queries.annotations import Span
 from core.store.review_records import ReviewItem, parse_item
 from pages.judges.experts.data import ITEM, blinded_item, review_at
-from pages.judges.experts.reviews import leave
+from pages.judges.experts.reviews import draw_sheet, leave
 from pages.kit.case.pictures import draw_pictures
 from pages.kit.chat import draw_case, draw_chat
-from pages.kit.look import plain, show_errors
+from pages.kit.look import counted, plain, show_errors
 from pages.kit.tables import step_buttons
 from pages.kit.visitor import draw_button
 
@@ -51,16 +49,26 @@ def _draw_error() -> None:
 
 def draw_questions(state: ReviewState, item: ReviewItem, annotator: str, blinded: BlindedItem) -> None:
     """Draw every question with its answer; the question in focus has the controls to answer it."""
-    asked = (state.form.question(question) for question in state.due(item, annotator))
+    asked = (state.question(item, question) for question in state.due(item, annotator))
     questions = [question for question in asked if question is not None]
     key = f"experts_focus_{state.review.review_id}_{annotator}_{item.number}"
     st.session_state.setdefault(f"{key}_opened", time.time())
     answers = {question.id: state.value(item.item, annotator, question.id) for question in questions}
+    tied = {q.id for q in questions if annotator in item.annotators and state.tied(item, q.id)}
+    answers |= {q: agreed.value for q in tied if (agreed := state.settlement(item, q))}
+    unsettled = {q for q in tied if state.unsettled(item, q)}
+    # a tie gets the focus only by its number: a key pressed twice must not settle it
     first_open = next((q.id for q in questions if not q.optional and answers[q.id] is None), None)
     focus = st.session_state.get(key, first_open)
     with st.container(border=True, gap="small"):
         if annotator not in item.annotators:
             st.caption(":material/balance: Two other annotators disagree here; their answers are hidden.")
+        elif unsettled:
+            others = plain(" and ".join(name for name in item.annotators if name != annotator))
+            st.caption(
+                f":material/balance: You and {others} disagree where it says tied. Talk it over; then one of you "
+                "presses the number of the question and answers for both. Or leave it to a third person."
+            )
         for number, question in enumerate(questions, start=1):
             answer = answers[question.id]
             with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
@@ -78,11 +86,14 @@ def draw_questions(state: ReviewState, item: ReviewItem, annotator: str, blinded
                         args=(key, question.id),
                         help=plain(question.wording),
                     )
-                st.markdown(_badge(question, answer), width="content")
+                st.markdown(
+                    ":orange-badge[tied]" if question.id in unsettled else _badge(question, answer), width="content"
+                )
             if state.form.final and answer is not None:
                 st.markdown(plain(answer))
             elif question.id == focus:
-                _draw_answer(state, item, annotator, question, key, blinded)
+                shown = None if question.id in unsettled else answer
+                _draw_answer(state, item, annotator, question, shown, key, blinded)
         if first_open is None:
             change = "" if state.form.final else ", or a number to change an answer"
             st.caption(f":material/check: All answered and saved. Press j for the next item{change}.")
@@ -100,22 +111,29 @@ def _badge(question: FormQuestion, answer: str | None) -> str:
 
 
 def _draw_answer(
-    state: ReviewState, item: ReviewItem, annotator: str, question: FormQuestion, key: str, blinded: BlindedItem
+    state: ReviewState,
+    item: ReviewItem,
+    annotator: str,
+    question: FormQuestion,
+    answer: str | None,
+    key: str,
+    blinded: BlindedItem,
 ) -> None:
+    """Draw the controls for one question; ``answer`` is the stored answer that they change."""
     place = (state.review.review_id, item.number, annotator)
-    if state.form.about == "vignette" and blinded.case is not None:
-        _draw_own_question(place, blinded.case, question, key)
-        return
-    dialogue = blinded.dialogue
+    if state.form.final and blinded.case is not None:
+        question = own_question(blinded.case, question)
     st.markdown(f"**{plain(question.wording)}**")
     if question.guidance:
         st.caption(plain(question.guidance))
-    answer = state.value(item.item, annotator, question.id)
     if question.kind == "span":
-        annotation = state.newest.get((item.item, annotator, question.id))
-        messages = {event.turn: event for event in dialogue if isinstance(event, Utterance)}
-        spans = annotation.spans if annotation else ()
-        _draw_spans(place, messages, spans, f"{key}_{question.id}", framework_of(dialogue), question.id)
+        _draw_words(state, item, annotator, blinded.dialogue, f"{key}_{question.id}", question.id)
+    elif question.kind == "text" and state.form.final:
+        with st.form(f"{key}_form", border=False):
+            words = st.text_input("Your answer", key=f"{key}_words")
+            if st.form_submit_button("Answer", type="primary"):
+                _record_answer(*place, question.id, words, key, f"{key}_why")
+                st.rerun()
     elif question.kind == "text":
         words_key = f"{key}_{question.id}_words"
         st.text_area(
@@ -132,27 +150,6 @@ def _draw_answer(
         _draw_options(place, question, answer, key)
 
 
-def _draw_own_question(place: tuple[str, int, str], case: Case, question: FormQuestion, key: str) -> None:
-    """Draw the case's own question, without its choices if the answer is in the expert's own words."""
-    asked = question_of(case, cast(QuestionType, question.id), ())
-    st.markdown(f"**{plain(asked.text)}**")
-    for letter, choice in zip_longest(_OPTION_KEYS[: len(asked.choices)], asked.choices):
-        st.button(
-            plain(choice),
-            key=f"{key}_{choice}",
-            shortcut=letter,
-            width="stretch",
-            on_click=_record_answer,
-            args=(*place, question.id, choice, key, f"{key}_why"),
-        )
-    if not asked.choices:
-        with st.form(f"{key}_form", border=False):
-            words = st.text_input("Your answer", key=f"{key}_words")
-            if st.form_submit_button("Answer", type="primary"):
-                _record_answer(*place, question.id, words, key, f"{key}_why")
-                st.rerun()
-
-
 def _draw_options(place: tuple[str, int, str], question: FormQuestion, answer: str | None, key: str) -> None:
     reason_key = f"{key}_{question.id}_why"
     if answer is not None:
@@ -160,7 +157,7 @@ def _draw_options(place: tuple[str, int, str], question: FormQuestion, answer: s
     yes_no = question.values == ("yes", "no")
     options = [
         (option.label, option.value, option.value[0] if yes_no else letter)
-        for option, letter in zip(question.options, _OPTION_KEYS, strict=False)
+        for option, letter in zip_longest(question.options, _OPTION_KEYS[: len(question.options)])
     ]
     if question.cannot_judge:
         options.append(("Cannot judge", CANNOT_JUDGE, "x"))
@@ -212,36 +209,41 @@ def draw_notes(state: ReviewState, item: ReviewItem, annotator: str, dialogue: S
         on_change=lambda: _store(comment, *item_key, st.session_state[key]),
         placeholder="Saved when you leave the box",
     )
-    messages = {event.turn: event for event in dialogue if isinstance(event, Utterance)}
-    highlights = state.newest.get((item.item, annotator, HIGHLIGHT))
-    spans = highlights.spans if highlights else ()
-    if messages:
-        label = f"Highlighted words ({len(spans)})" if spans else "Highlight words"
-        with st.expander(label, icon=":material/ink_highlighter:"):
-            _draw_spans(item_key, messages, spans, key, framework_of(dialogue))
+    if any(isinstance(event, Utterance) for event in dialogue):
+        count = len(_marked(state, item, annotator, HIGHLIGHT))
+        with st.expander(
+            f"Highlighted words ({count})" if count else "Highlight words", icon=":material/ink_highlighter:"
+        ):
+            _draw_words(state, item, annotator, dialogue, key)
 
 
-def _draw_spans(
-    item_key: tuple[str, int, str],
-    messages: dict[int, Utterance],
-    spans: tuple[Span, ...],
-    key: str,
-    framework: Framework | None,
-    question: str = HIGHLIGHT,
+def _marked(state: ReviewState, item: ReviewItem, annotator: str, question: str) -> tuple[Quotation, ...]:
+    answer = state.newest.get((item.item, annotator, question))
+    return answer.quotations if answer else ()
+
+
+def _draw_words(
+    state: ReviewState, item: ReviewItem, annotator: str, dialogue: Sequence[Event], key: str, question: str = HIGHLIGHT
 ) -> None:
-    for number, span in enumerate(spans):
+    """Draw the words that an annotator marked for a question, and the form to mark more."""
+    place = (state.review.review_id, item.number, annotator)
+    marked = _marked(state, item, annotator, question)
+    messages = {event.turn: event for event in dialogue if isinstance(event, Utterance)}
+    for number, quoted in enumerate(marked):
         with st.container(horizontal=True, vertical_alignment="center"):
-            about = f" :gray[{plain(span.comment)}]" if span.comment else ""
-            st.markdown(f"Message {span.turn + 1}: :orange-background[{plain(span.text)}]{about}", width="stretch")
-            others = spans[:number] + spans[number + 1 :]
+            about = f" :gray[{plain(quoted.comment)}]" if quoted.comment else ""
+            st.markdown(
+                f"Message {quoted.message + 1}: :orange-background[{plain(quoted.words)}]{about}", width="stretch"
+            )
             st.button(
                 "Remove",
                 key=f"{key}_{number}_away",
                 type="tertiary",
                 icon=":material/close:",
                 on_click=_store,
-                args=(highlight, *item_key, others, question),
+                args=(highlight, *place, marked[:number] + marked[number + 1 :], question),
             )
+    framework = framework_of(dialogue)
     with st.form(f"{key}_form", border=False, clear_on_submit=False):
         turn = st.selectbox(
             "Message", list(messages), format_func=lambda turn: _label(messages[turn], framework), key=f"{key}_turn"
@@ -250,11 +252,11 @@ def _draw_spans(
         remark = st.text_input("Comment on these words", key=f"{key}_remark", placeholder="Optional")
         if st.form_submit_button("Highlight") and turn is not None:
             try:
-                new = span_of(turn, messages[turn].text, words, remark)
+                new = quotation_of(turn, messages[turn].text, words, remark)
             except AnamnesisError as error:
                 st.warning(plain(str(error)))
             else:
-                _store(highlight, *item_key, tuple(dict.fromkeys([*spans, new])), question)
+                _store(highlight, *place, tuple(dict.fromkeys([*marked, new])), question)
                 st.rerun()
 
 
@@ -279,11 +281,10 @@ def draw_review(review_id: str, annotator: str) -> None:
 
 
 def _draw_state(state: ReviewState, annotator: str) -> None:
-    ties = state.ties_for(annotator)
-    order = [*state.items_for(annotator), *ties]
+    order = state.queue(annotator)
     number = st.query_params.get(ITEM, "")
     chosen = next((candidate for candidate in order if str(candidate.number) == number), None)
-    first_open = next((candidate for candidate in order if not state.complete(candidate, annotator)), None)
+    first_open = next((candidate for candidate in order if state.is_open(candidate, annotator)), None)
     item = chosen or first_open or next(iter(order), None)
     if item is not None:
         st.query_params[ITEM] = str(item.number)
@@ -294,7 +295,7 @@ def _draw_state(state: ReviewState, annotator: str) -> None:
         return
     if item is None:
         st.info(
-            f"Nothing to do for {plain(annotator)}: no item is assigned to this name, and there is no tie to break.",
+            f"Nothing to do for {plain(annotator)}: no item is assigned to this name, and there is no tie to settle.",
             icon=":material/done_all:",
         )
         return
@@ -305,23 +306,24 @@ def _draw_steps(state: ReviewState, order: list[ReviewItem], item: ReviewItem | 
     numbers = [str(entry.number) for entry in order]
     place = numbers.index(str(item.number)) if item else 0
     later = [*order[place + 1 :], *order[:place]]
-    next_open = next((str(entry.number) for entry in later if not state.complete(entry, annotator)), None)
+    next_open = next((str(entry.number) for entry in later if state.is_open(entry, annotator)), None)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button("All reviews", icon=":material/arrow_back:", on_click=leave)
         step_buttons(numbers, place, ITEM, more=[("Next unanswered", "skip_next", "u", next_open)])
         if item is not None:
             st.markdown(f":gray[Item {place + 1} of {len(order)}]")
+            draw_sheet(state, annotator)
     done = sum(state.complete(entry, annotator) for entry in order)
     progress = state.progress_of(annotator)
     words = f"{done} of {len(order)} answered"
     if progress.ties:
-        words += f" · {progress.ties} {'tie' if progress.ties == 1 else 'ties'} to break"
+        words += f" · {counted(progress.ties, 'tie')} to settle"
     st.progress(done / max(1, len(order)), text=words)
 
 
 def _draw_item(state: ReviewState, item: ReviewItem, annotator: str) -> None:
-    about = state.form.about
-    if about == "vignette":
+    form = state.form
+    if form.final:
         case = baseline_cases(Store(), state.review, annotator).get(item.item)
         blinded = BlindedItem(case) if case else None
     else:
@@ -329,70 +331,58 @@ def _draw_item(state: ReviewState, item: ReviewItem, annotator: str) -> None:
     if blinded is None:
         st.warning("The conversation or case of this item is no longer stored. Skip it.", icon=":material/search_off:")
         return
+    of_case = [part for part in _OF_CASE if part in form.shown]
+    # who answers a vignette must not see its right answer
+    whole_case = blinded.case is not None and of_case == list(_OF_CASE)
+    beside_response = ("answer",) if "response" in form.shown else ()
+    folded = set(of_case).difference(beside_response) if whole_case else set()
+    first = () if form.final else [part for part in form.shown if part not in folded]
+    with_dialogue = "dialogue" in form.shown
     dialogue_column, questions_column = st.columns([6, 5], gap="medium")
     with dialogue_column:
-        if about == "answer":
-            with st.container(border=True, gap="small"):
-                st.markdown(f"**Answer given**  \n{plain((blinded.response or 'none').replace('**', ''))}")
-                if "extracted" in state.form.shown:
-                    st.markdown(f"**Diagnosis read from it**  \n{plain(blinded.extracted or 'none')}")
-                if blinded.case is not None and "answer" in state.form.shown:
-                    st.markdown(f"**Right answer**  \n{plain(blinded.case.answer)}")
-        if about == "criterion":
+        if statement := state.review.plan.statements.get(parse_item(item.item).criterion):
             with st.container(border=True):
-                st.markdown(f"**{plain(state.review.plan.statements[parse_item(item.item).criterion])}**")
-        if state.form.instruction:
-            st.caption(plain(state.form.instruction))
-        if about == "pair":
-            for side, dialogue in zip(st.columns(2), (blinded.dialogue, blinded.second), strict=True):
-                with side:
-                    title = "First" if dialogue is blinded.dialogue else "Second"
-                    st.markdown(f"**{title}**")
-                    with st.container(height=660, border=True, gap="xxsmall", autoscroll=False):
-                        draw_chat(dialogue, None, "", fw=framework_of(dialogue))
-        elif blinded.profile is not None:
-            _draw_profile(blinded.profile)
-        elif about == "vignette" and blinded.case is not None:
+                st.markdown(f"**{plain(statement)}**")
+        for title, text in material_of(blinded).texts(first):
+            with st.container(border=True, gap="small"):
+                st.markdown(f"**{title}**  \n" + plain(text.replace("**", "")).replace("\n", "  \n"))
+        if form.instruction:
+            st.caption(plain(form.instruction))
+        if form.final and blinded.case is not None:
             with st.container(border=True):
                 st.markdown(plain(blinded.case.vignette))
                 draw_pictures(blinded.case, "experts")
-        elif about not in ("case", "profile"):
+        elif form.about == "pair":
+            sides = zip(st.columns(2), ("First", "Second"), (blinded.dialogue, blinded.second), strict=True)
+            for side, title, dialogue in sides:
+                with side:
+                    st.markdown(f"**{title}**")
+                    with st.container(height=660, border=True, gap="xxsmall", autoscroll=False):
+                        draw_chat(dialogue, None, "", fw=framework_of(dialogue))
+        elif with_dialogue:
             _draw_dialogue(state, item, annotator, blinded)
-        if about in ("case", "profile") and blinded.case is not None:
+        if whole_case and not with_dialogue and blinded.case is not None:
             draw_case(blinded.case, open_=True)
     with questions_column:
         draw_questions(state, item, annotator, blinded)
         draw_notes(state, item, annotator, blinded.dialogue)
-        # the judge of a criterion sees the messages alone, and who answers a vignette must not see the right answer
-        if blinded.case is not None and about not in ("case", "profile", "criterion", "vignette"):
+        if whole_case and with_dialogue and blinded.case is not None:
             draw_case(blinded.case, open_=True)
 
 
-_PROFILE_PARTS = {
-    "demographics": "Known to doctor and patient",
-    "basic": "Known to the patient",
-    "optional": "Known to the clinical staff",
-}
-
-
-def _draw_profile(profile: Profile) -> None:
-    with st.container(border=True, gap="small"):
-        for part, title in _PROFILE_PARTS.items():
-            st.markdown(f"**{title}**")
-            facts = getattr(profile, part)
-            st.markdown("  \n".join(f"{plain(fact.key)}: {plain(fact.value)}" for fact in facts) or "–")
+_OF_CASE: tuple[Shown, ...] = ("vignette", "question", "answer")
 
 
 def _draw_dialogue(state: ReviewState, item: ReviewItem, annotator: str, blinded: BlindedItem) -> None:
     if not any(isinstance(event, Utterance) for event in blinded.dialogue):
         st.caption("This response was given without a conversation.")
         return
-    marked = [
-        annotation
-        for (name, person, _), annotation in state.newest.items()
-        if (name, person) == (item.item, annotator) and annotation.spans
-    ]
-    words = {span.turn: span.text for annotation in marked for span in annotation.spans}
+    words = {
+        quoted.message: quoted.words
+        for (name, person, _), answer in state.newest.items()
+        if (name, person) == (item.item, annotator)
+        for quoted in answer.quotations
+    }
     height = 420 if state.form.about == "answer" else 660
     with st.container(height=height, border=True, gap="xxsmall", autoscroll=False, key=f"experts_chat_{item.number}"):
         for events, highlighted in _by_message(blinded.dialogue, words):

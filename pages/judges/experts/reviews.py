@@ -1,4 +1,4 @@
-"""The list of reviews, opening one, and import and export of annotations."""
+"""The list of reviews, opening one, and import and export of answers."""
 
 import io
 from collections.abc import Sequence
@@ -8,18 +8,15 @@ import streamlit as st
 
 from core import access
 from core.errors import AnamnesisError
-from core.measures.experts.workbooks import COLUMNS, export_annotations, import_csv
+from core.reviews.exchange import COLUMNS, export_answers, import_csv, write_sheet
 from core.reviews.state import ReviewState, readable_history, withheld_in_words
 from core.store.database import Store
-from core.store.review_records import yes_no_questions
 from pages.judges.experts.data import ANNOTATOR, ITEM, REVIEW, kind_of, reviews
 from pages.kit.cached import ask
 from pages.kit.cases import clear_parameters
-from pages.kit.look import plain
+from pages.kit.look import counted, plain
 from pages.kit.tables import draw_table
-from pages.kit.visitor import draw_button, only
-
-_OTHER_PERSON = "another person…"
+from pages.kit.visitor import only
 
 
 def draw_reviews() -> None:
@@ -82,33 +79,21 @@ def _ask_review(states: list[ReviewState]) -> None:
     review = left.selectbox(
         "Review", list(blinded), format_func=lambda key: blinded[key].review.name, key="experts_open_review"
     )
-    names = blinded[review].review.plan.annotators if review else ()
+    plan = blinded[review].review.plan
     annotator = middle.selectbox(
         "You are",
-        [*names, _OTHER_PERSON],
+        plan.annotators,
         key=f"experts_open_as_{review}",
-        help="Another person can break ties between two annotators.",
+        accept_new_options=True,
+        help="Type another name to settle ties between two annotators.",
     )
-    if annotator == _OTHER_PERSON:
-        annotator = middle.text_input("Your name", key="experts_open_name").strip()
-    if (
-        draw_button(
-            "Open",
-            "" if annotator else "Type your name first.",
-            where=right,
-            type="primary",
-            icon=":material/rate_review:",
-            width="stretch",
-        )
-        and annotator
-    ):
-        st.query_params.from_dict({REVIEW: review, ANNOTATOR: annotator})
+    if right.button("Open", type="primary", icon=":material/rate_review:", width="stretch") and annotator:
+        st.query_params.from_dict({REVIEW: review, ANNOTATOR: annotator.strip()})
         st.rerun()
-    tied = blinded[review].open_ties() if review else []
-    if tied:
+    if tied := blinded[review].open_ties():
         st.caption(
-            f":material/balance: {len(tied)} tied {'item waits' if len(tied) == 1 else 'items wait'} for a third "
-            f"annotator of {plain(blinded[review].review.name)}."
+            f":material/balance: Tied: {counted(len(tied), 'item')} of {plain(blinded[review].review.name)}. "
+            f"{plan.ties_in_words}"
         )
 
 
@@ -122,9 +107,9 @@ _MAX_REJECTED = 20
 def draw_exchange() -> None:
     st.markdown("**Export**")
     st.download_button(
-        "All annotations as CSV",
+        "All answers as CSV",
         access.carried(_csv),  # Streamlit calls it in a thread without the visitor’s session
-        "annotations.csv",
+        "answers.csv",
         "text/csv",
         icon=":material/download:",
         on_click="ignore",
@@ -135,10 +120,10 @@ def draw_exchange() -> None:
         st.caption(plain(withheld))
     st.markdown("**Import**")
     st.caption(
-        f"A CSV with the columns {', '.join(COLUMNS)}. Either item, or model and case, may be missing; questions: "
-        f"{', '.join(yes_no_questions())}; values: yes, no."
+        f"A CSV with the columns {', '.join(COLUMNS)}, such as a sheet that an annotator has filled in. In a review, "
+        "item is its number; without one, either item, or model and case, may be missing. Answers to any form are read."
     )
-    file = st.file_uploader("CSV with annotations", type="csv", key="experts_file")
+    file = st.file_uploader("CSV with answers", type="csv", key="experts_file")
     if file is not None and st.button(
         "Import them", icon=":material/playlist_add:", key="experts_import", **only("run")
     ):
@@ -147,14 +132,34 @@ def draw_exchange() -> None:
         except AnamnesisError as error:
             st.error(plain(str(error)))
             return
-        st.success(f"{result.added:,} annotations imported, {result.unchanged:,} already present.")
+        st.success(f"{result.added:,} answers imported, {result.unchanged:,} already present.")
         if result.rejected:
             st.warning(f"{len(result.rejected):,} rows were left out.", icon=":material/rule:")
             lines = [{"Line": line, "Why": reason} for line, reason in result.rejected[:_MAX_REJECTED]]
             st.dataframe(lines, hide_index=True, key="experts_rejected")
 
 
+def draw_sheet(state: ReviewState, annotator: str) -> None:
+    """Draw the download of an annotator’s questions, to be answered in a spreadsheet."""
+
+    def sheet() -> bytes:
+        text = io.StringIO()
+        write_sheet(Store(), state.review.review_id, annotator, text)
+        return text.getvalue().encode()
+
+    st.download_button(
+        "As CSV",
+        access.carried(sheet),
+        "sheet.csv",
+        "text/csv",
+        icon=":material/download:",
+        on_click="ignore",
+        key="experts_sheet",
+        help="The open questions with the blinded items, to be answered in a spreadsheet and imported.",
+    )
+
+
 def _csv() -> bytes:
     text = io.StringIO()
-    export_annotations(Store(), text)
+    export_answers(Store(), text)
     return text.getvalue().encode()

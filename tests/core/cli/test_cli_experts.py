@@ -51,7 +51,7 @@ def test_figures_of_a_review_are_refused_until_it_is_unblinded(
 
     assert main(["report", "experts", "--review", "First", "--format", "csv"]) == 0
     shares = {row["model"]: row for row in rows(capsys.readouterr().out)}
-    assert [(shares[m]["yes"], shares[m]["n"], shares[m]["open"]) for m in MODELS] == [("5", "5", "1")] * 2
+    assert [(shares[m]["yes"], shares[m]["n"], shares[m]["excluded"]) for m in MODELS] == [("5", "5", "tied=1")] * 2
 
     assert main(["report", "agreement", "--review", "First", "--format", "csv"]) == 0
     measures = {row["measure"]: row for row in rows(capsys.readouterr().out) if row["judges"] == "people"}
@@ -63,6 +63,7 @@ def test_figures_of_a_review_are_refused_until_it_is_unblinded(
     # the experts mark all ten decided answers as right, the grader only those of the first model
     assert (grader["both say right"]["value"], grader["experts alone"]["value"]) == ("5", "5")
     assert float(grader["sensitivity"]["value"]) == 0.5
+    assert {row["excluded"] for row in grader.values()} == {"tied=2"}
     assert grader["the same, corrected"]["value"] == ""  # without a wrong answer there is no specificity
 
 
@@ -73,8 +74,8 @@ def test_annotations_are_imported_and_exported(
     file.write_text("item,annotator,question,value\ntalk:t00,Ada,medical_terms,yes\ntalk:t01,Ada,medical_terms,so\n")
     assert main(["experts", "import", str(file)]) == 0
     output = capsys.readouterr().out
-    assert "1 annotations of 1 items imported" in output
-    assert "Line 3 was left out: value 'so' is neither yes nor no." in output
+    assert "1 answers about 1 items imported" in output
+    assert "Line 3 was left out: 'so' is not an answer" in output
     out = tmp_path / "all.csv"
     assert main(["experts", "export", "--out", str(out)]) == 0
     assert [row["item"] for row in rows(out.read_text())] == ["talk:t00"]

@@ -38,8 +38,7 @@ EXPORTS = {
     "study.zip": ["bundle", "make", RUN, "--out", "{out}"],
 }
 QUOTING = (
-    *("fact_judgements", "patient_judgements", "prefix_answers", "urgency_answers", "variants"),
-    *("scores", "completions", "fact_sets", "history_items", "profiles", "annotations", "judgements"),
+    *("prefix_answers", "variants", "scores", "completions", "fact_sets", "history_items", "profiles", "judgements"),
 )
 """Tables whose rows quote cases or conversations."""
 

@@ -22,11 +22,13 @@ from core.report.bundle_check import verify_bundle
 from core.report.bundle_journals import Belonging, job_lines
 from core.store.database import Store
 from core.store.fold import fold
+from core.store.queries.judgements import add_judgements
 from core.store.queries.trials import done_trial_ids
 from core.store.tables import SCHEMAS
 from core.store.written import write
 from tests.core.jobs.workshop import core, run_ids
 from tests.core.store.builders import a_call, a_case, a_header, a_trial, as_released, write_journal
+from tests.support.answering import an_answer
 from tests.support.campaigns import BESIDE_RULES
 from tests.support.fake_provider import FakeProvider, running
 from tests.support.stores import campaign, copy_of
@@ -288,9 +290,11 @@ def review(store: Store, name: str, run: str, *, unblinded: bool) -> None:
         row = {"review_id": name, "name": name, "kind": "conversations", "plan": json.dumps(plan), "created_at": 5.0}
         parts = [{"item": item, "number": n, "annotators": ["Ann", "Bob"]} for n, item in enumerate(items, start=1)]
         write(connection, "review", [{**row, "items": parts}])
-        annotation = {"annotator": "Ann", "question": "complete_history", "value": "yes", "review_id": name}
-        more = {"comment": f"a remark in {name}", "annotated_at": 6.0, "reason": None, "spans": None, "seconds": 3.0}
-        write(connection, "annotation", [{**annotation, **more, "item": item} for item in items])
+        remark = f"a remark in {name}"
+        add_judgements(
+            connection,
+            [an_answer(item, "Ann", "complete_history", "yes", remark, at=6.0, review_id=name) for item in items],
+        )
         if unblinded:
             by = {"review_id": name, "unblinded_by": "Ann", "reason": "", "unblinded_at": 7.0}
             write(connection, "unblinding", [by])

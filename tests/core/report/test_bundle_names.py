@@ -19,8 +19,10 @@ from core.journal import RowLine
 from core.report.bundle_check import verify_bundle
 from core.store.database import Store
 from core.store.fold import fold
+from core.store.queries.judgements import add_judgements
 from core.store.written import write
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, write_journal
+from tests.support.answering import an_answer
 from tests.support.stores import copy_of
 
 PEOPLE = ("Annika", "Borislav", "Cidonia", "Dagmara", "Eusebio")
@@ -59,13 +61,14 @@ def written_by_people(store: Store, label: dict[str, Any]) -> None:
     plan = {"kind": "conversations", "number": 3, "annotators": names}
     review = {"review_id": "r", "name": "opened", "kind": "conversations", "plan": json.dumps(plan), "created_at": 5.0}
     parts = [{"item": item, "number": n, "annotators": names} for n, item in enumerate(items, start=1)]
-    blank = {"question": "complete_history", "review_id": "r", "reason": None, "spans": None, "seconds": 3.0}
     with store.write() as connection:
         write(connection, "review", [{**review, "items": parts}])
         for item, answers in zip(items, ANSWERS, strict=True):
             for at, (name, value) in enumerate(zip(names, answers, strict=True), start=6):
-                row = {"item": item, "annotator": name, "value": value, "comment": "as Borislav says", **blank}
-                write(connection, "annotation", [{**row, "annotated_at": float(at)}] if value else [])
+                answer = an_answer(
+                    item, name, "complete_history", value, "as Borislav says", at=float(at), review_id="r"
+                )
+                add_judgements(connection, [answer] if value else [])
         opened = {"review_id": "r", "unblinded_by": "Annika", "reason": "", "unblinded_at": 9.0}
         write(connection, "unblinding", [opened])
         person = {**label, "origin": "person", "made_by": "Dagmara", "note": "by Dagmara", "made_at": 10.0}
@@ -107,8 +110,8 @@ def test_people_are_numbers_in_the_order_of_their_names(folder: Path) -> None:
     assert json.loads(review["what"]["plan"])["annotators"] == ["1", "2", "3"]
     assert [item["annotators"] for item in review["what"]["items"]] == [["1", "2", "3"]] * 3
     assert unblinding["by"] == unblinding["what"]["unblinded_by"] == "1"
-    third = lines["annotation", 8.0]
-    assert third["by"] == third["what"]["annotator"] == "3"
+    third = lines["judgement", 8.0]
+    assert third["by"] == third["what"]["judge"] == "3"
     labels = [lines["case_label", at]["what"] for at in (9.5, 10.0, 11.0)]
     assert [label["made_by"] for label in labels] == ["labels.csv", "4", "accepted answers"]
     assert labels[2]["note"] == "1, 3"

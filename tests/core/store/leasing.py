@@ -12,13 +12,13 @@ from core.store.database import Store
 
 ROOT = Path(__file__).resolve().parents[3]
 NOTE = """
-    INSERT INTO annotations BY NAME
-    SELECT ? AS item, 'me' AS annotator, 'q' AS question, '' AS comment, 1 AS annotated_at"""
+    INSERT INTO unblindings BY NAME
+    SELECT ? AS review_id, 'me' AS unblinded_by, '' AS reason, 1 AS unblinded_at"""
 
 
 def count(store: Store) -> int:
     with store.read() as cursor:
-        return int(cursor.execute("SELECT count(*) FROM annotations").fetchall()[0][0])
+        return int(cursor.execute("SELECT count(*) FROM unblindings").fetchall()[0][0])
 
 
 def note(store: Store, item: str) -> None:

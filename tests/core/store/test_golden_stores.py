@@ -43,7 +43,7 @@ LINES: Mapping[str, Mapping[str, int]] = {
     },
 }
 """Store → table of rows, or kind of rows by people → the number of its lines in the journals."""
-TABLES_OF_PEOPLE = {"plan": "plans"}
+TABLES_OF_PEOPLE = {"plan": "plans", "annotation": "judgements"}
 """Kind of rows by people → its table, for the kinds that this version may lack."""
 
 OF_BOTH = {"completions": 2, "forks": 1, "prefix_answers": 42}
@@ -57,11 +57,10 @@ JOURNALED: Mapping[str, Mapping[str, int]] = {
     "version_0_5_1": {
         **OF_BOTH,
         **{"runs": 8, "trials": 28, "answers": 96, "grades": 198, "calls": 236, "utterances": 418, "probes": 505},
-        "judgements": 108,  # of six conversations the terms, the inventions, and 96 facts
         **{"ratings": 8, "misuses": 8, "profiles": 4, "history_items": 3, "run_labels": 2, "variants": 1},
-        **{"rubric_judgements": 46, "urgency_answers": 4, "judgements": 66, "replicates": 32, "continuations": 16},
-        # of the 112 annotations and five reviews, six and one are withdrawn
-        **{"annotations": 106, "reviews": 4, "review_items": 17, "unblindings": 3},
+        **{"judgements": 284, "replicates": 32, "continuations": 16},
+        # of the 112 answers and five reviews, six and one are withdrawn
+        **{"reviews": 4, "review_items": 17, "unblindings": 3},
         **{"case_labels": 8, "fact_sets": 1, "plans": 1, "report_fields": 2, "rubrics": 1},
     },
 }
@@ -71,7 +70,7 @@ RELEASED = {"runs": 2, "trials": 20, "answers": 160, "grades": 228, "utterances"
 STORED: Mapping[str, Mapping[str, int]] = {
     "version_0_5_0": {
         **{table: rows + RELEASED.get(table, 0) for table, rows in JOURNALED["version_0_5_0"].items()},
-        **{"annotations": 58, "reviews": 3, "review_items": 9, "unblindings": 1, "fact_sets": 1, "release_files": 4},
+        **{"judgements": 58, "reviews": 3, "review_items": 9, "unblindings": 1, "fact_sets": 1, "release_files": 4},
         "history_items": 8,  # with those that a rule made for a report, which are in no journal
     },
     "version_0_5_1": {
@@ -272,7 +271,7 @@ def test_figures_of_judges_and_people_are_those_of_the_old_program(
 @pytest.mark.parametrize(("name", "of"), [("version_0_5_0", "database"), ("version_0_5_1", "journals")])
 def test_a_third_person_decides_where_two_differ(stores: Mapping[tuple[str, str], Store], name: str, of: str) -> None:
     listed = rows(stores[name, of], "experts", review="Hearts")
-    assert {row["question"]: (row["yes"], row["n"], row["open"]) for row in listed} == {
+    assert {row["question"]: (row["yes"], row["n"], row["excluded"].get("tied", 0)) for row in listed} == {
         **{"One most likely diagnosis": (3, 4, 0), "Complete medical history": (3, 4, 0)},
         **{"Patient used medical terms": (3, 4, 0), "Answers based on the vignette": (3, 4, 0)},
         **{"Complete answers": (3, 4, 0)},

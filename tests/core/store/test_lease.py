@@ -49,7 +49,7 @@ def test_reading_inside_reading_is_fine_even_while_a_writer_waits(store: Store) 
         writer.start()
         time.sleep(0.1)
         with store.read(timeout=1) as inner:
-            assert inner.execute("SELECT count(*) FROM annotations").fetchall() == [(0,)]
+            assert inner.execute("SELECT count(*) FROM unblindings").fetchall() == [(0,)]
         assert outer.execute("SELECT 1").fetchall() == [(1,)]
     writer.join()
     assert count(store) == 1
@@ -77,7 +77,7 @@ def test_eight_threads_read_while_one_writes(store: Store) -> None:
         try:
             while not stop.is_set():
                 with store.read() as cursor:
-                    counts = cursor.execute("SELECT count(*), count(DISTINCT item) FROM annotations").fetchall()[0]
+                    counts = cursor.execute("SELECT count(*), count(DISTINCT review_id) FROM unblindings").fetchall()[0]
                 assert counts[0] == counts[1] >= largest
                 largest = counts[0]
         except BaseException as error:
@@ -134,7 +134,7 @@ def test_a_foreign_duckdb_file_is_refused(store: Store) -> None:
 def test_sql_reaches_nothing_but_the_database(store: Store, subtests: pytest.Subtests) -> None:
     rows: list[str] = [
         "SELECT * FROM read_text('/etc/hostname')",
-        "COPY annotations TO '/tmp/out.csv'",
+        "COPY unblindings TO '/tmp/out.csv'",
         "ATTACH '/tmp/other.duckdb'",
         "INSTALL httpfs",
         "SET enable_external_access = true",
@@ -169,7 +169,7 @@ def test_duckdb_is_started_once_and_the_file_opened_and_closed_each_time(
         note(store, "y")
         assert count(store) == 2
     with duckdb.connect(str(store.path)) as other:  # no connection has it open
-        assert other.execute("SELECT count(*) FROM annotations").fetchall() == [(2,)]
+        assert other.execute("SELECT count(*) FROM unblindings").fetchall() == [(2,)]
     other_file = Store(store.path.with_name("other.duckdb"))
     assert (count(other_file), count(store)) == (0, 2)
 

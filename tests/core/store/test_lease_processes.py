@@ -46,7 +46,7 @@ import threading
 def read_on():
     while True:
         with store.read() as cursor:
-            cursor.execute("SELECT count(*) FROM annotations").fetchall()
+            cursor.execute("SELECT count(*) FROM unblindings").fetchall()
             time.sleep(0.05)
 for _ in range(4):
     threading.Thread(target=read_on, daemon=True).start()
@@ -68,8 +68,8 @@ def test_readers_of_other_processes_without_a_pause_make_room_for_a_writer(store
 KILLED = """
 print("ready", flush=True)
 with store.write() as connection:
-    lost = "'lost' AS item, 'me' AS annotator, 'q' AS question, repeat('x', 1000) AS comment, 1 AS annotated_at"
-    connection.execute(f"INSERT INTO annotations BY NAME SELECT {lost} FROM range(200000)")
+    lost = "'lost' AS review_id, 'me' AS unblinded_by, repeat('x', 1000) AS reason, 1 AS unblinded_at"
+    connection.execute(f"INSERT INTO unblindings BY NAME SELECT {lost} FROM range(200000)")
     os.kill(os.getpid(), signal.SIGKILL)
 """
 

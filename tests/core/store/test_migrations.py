@@ -16,13 +16,13 @@ from core.journal import TrialLine
 from core.store import migrations
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.annotations import Annotation, add_annotations, annotations_of
 from core.store.queries.answers import case_scores
 from core.store.queries.calls import calls_of
 from core.store.queries.cases import case
 from core.store.queries.completions import StoredCompletion, completions
 from core.store.queries.grades import grade_history, latest_grades
 from core.store.queries.history_items import newest_items
+from core.store.queries.judgements import add_judgements, judgements
 from core.store.queries.releases import ReleaseBatch, document, write_release
 from core.store.queries.reviews import add_review, reviews
 from core.store.queries.run_labels import labels
@@ -33,6 +33,7 @@ from core.store.review_records import Review, ReviewPlan
 from core.store.tables import insert
 from tests.core.store.builders import a_case, a_header, a_stream, a_trial, keep_lines, write_journal
 from tests.core.store.old import copy_journals_of_0_4, make_database_of_0_4
+from tests.support.answering import an_answer
 
 COLUMNS = """
     SELECT table_name, column_name, data_type, is_nullable, column_default FROM duckdb_columns()
@@ -99,7 +100,9 @@ def test_a_database_of_0_4_is_migrated_with_a_log_message_and_loses_nothing(
     with caplog.at_level(logging.WARNING):
         check_stored_run(store)
     with store.read() as cursor:
-        assert [(a.annotator, a.value, a.spans[0].text) for a in annotations_of(cursor)] == [("Ada", "yes", "lump")]
+        assert [(a.judge.name, a.value, a.quotations[0].words) for a in judgements(cursor, kinds=("person",))] == [
+            ("Ada", "yes", "lump")
+        ]
         assert [items.items for items in newest_items(cursor)] == ['[["Chief complaint","lump"]]']
     added = [name for name in migrations.MIGRATIONS if name > "0011"]
     assert [record.getMessage() for record in caplog.records] == [
@@ -212,7 +215,7 @@ def test_a_column_more_in_every_table_disturbs_no_reader_and_no_writer(
     completion = StoredCompletion("ours/1", "h", "m", "p", "a", "b", "c", "", 0.5, "{}", 3, None, 1.0)
     review = Review("First", ReviewPlan(kind="baseline", number=1, annotators=("Ada",)))
     with store.write() as connection:
-        add_annotations(connection, [Annotation("talk:run/1/0", "Ada", "in_vignette", "yes")])
+        add_judgements(connection, [an_answer("talk:run/1/0", "Ada", "in_vignette", "yes")])
         insert(
             connection, "INSERT INTO completions BY NAME SELECT * FROM incoming", "completions", [astuple(completion)]
         )
@@ -222,7 +225,7 @@ def test_a_column_more_in_every_table_disturbs_no_reader_and_no_writer(
     with store.read() as cursor:
         assert trial_events(cursor, "run/1/0") == a_stream()
         assert len(latest_grades(cursor, "run/1/0")) == 3
-        assert [a.value for a in annotations_of(cursor)] == ["yes"]
+        assert [a.value for a in judgements(cursor, kinds=("person",))] == ["yes"]
         assert [v.messages for v in variants_of(cursor, "run/1/0")] == [(step,)]
         assert completions(cursor) == [completion]
         assert [r.name for r in reviews(cursor)] == ["First"]

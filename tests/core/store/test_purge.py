@@ -9,16 +9,19 @@ import pytest
 from core.cli.app import main
 from core.errors import UsageError
 from core.events import Answered, Ended, Finished, Parent, Started, Utterance
-from core.journal import ReplyLine, RowLine, append_shared, journal_path
+from core.journal import ReplyLine, RowLine, WrittenLine, append_shared, journal_path
+from core.judging.judgement import Quotation
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.purge import purge_run
 from core.store.queries.cases import cases
+from core.store.queries.judgements import add_judgements
 from core.store.queries.run_labels import Label, delete_run, label_run
 from core.store.queries.runs import run_ids
 from core.store.upkeep import verify
-from core.store.written import write
+from core.store.written import journal_of, write
 from tests.core.store.builders import a_call, a_case, a_header, a_trial, graded, write_journal
+from tests.support.answering import an_answer
 
 TOKEN = "ZANZIBAR"
 
@@ -71,13 +74,19 @@ def _judge(store: Store, trial: str, token: str) -> None:
     append_shared(journal_path("judging-1", store.journals), lines)
     fold(store)
     label_run(store, trial.partition("/")[0], Label(f"{token} name", (), f"{token} note"))
-    annotation = {
-        "item": f"talk:{trial}", "annotator": "Ada", "question": "q", "value": "1", "comment": f"{token} comment",
-        "annotated_at": 6.0, "review_id": "both", "reason": "", "seconds": 1.0,
-        "spans": f'[{{"text": "{token} span"}}]',
+    marked = Quotation(0, f"{token} words", start=0, end=5)
+    answer = an_answer(
+        f"talk:{trial}", "Ada", "q", "1", f"{token} comment", at=6.0, review_id="both", quotations=(marked,)
+    )
+    former = {
+        "item": f"talk:{trial}", "annotator": "Ben", "question": "q", "value": "1", "comment": f"{token} comment",
+        "annotated_at": 6.0, "review_id": "both", "reason": "", "spans": None, "seconds": 1.0,
     }  # fmt: skip
     with store.write() as connection:
-        write(connection, "annotation", [annotation])
+        add_judgements(connection, [answer])
+    line = WrittenLine(line_id=f"former-{token}", kind="annotation", at=6.0, by="Ben", what=former)
+    append_shared(journal_of(store.path), [line])
+    fold(store)
 
 
 @pytest.fixture
@@ -98,7 +107,7 @@ def _holding(folder: Path, token: str) -> list[Path]:
 
 
 def _rows(store: Store) -> dict[str, int]:
-    tables = ("trials", "utterances", "calls", "grades", "annotations", "review_items", "judgements", "run_labels")
+    tables = ("trials", "utterances", "calls", "grades", "judgements", "review_items", "run_labels")
     with store.read() as cursor:
         return {table: cursor.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0] for table in tables}
 

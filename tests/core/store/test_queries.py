@@ -10,11 +10,11 @@ from core.case import ASKS_FOR
 from core.events import Called, CallRecord
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.annotations import Annotation, add_annotations, annotations_of
 from core.store.queries.answers import case_scores, results
 from core.store.queries.calls import calls_of
 from core.store.queries.cases import add_cases, case, cases
 from core.store.queries.grades import latest_grades
+from core.store.queries.judgements import add_judgements, judgements
 from core.store.queries.run_cases import run_cases
 from core.store.queries.runs import run, runs
 from core.store.queries.trials import conversations, count_conversations, transcripts, trial_events
@@ -22,6 +22,7 @@ from core.store.queries.utterances import utterances_of
 from core.store.selection import Selection
 from core.text.questions import question_kind
 from tests.core.store.builders import a_call, a_case, a_header, a_stream, a_trial, answered, invalid, write_journal
+from tests.support.answering import an_answer
 from tests.support.stores import copy_of
 
 TRIAL = "run/1/0"
@@ -172,13 +173,13 @@ def test_transcripts_have_calls_only_on_request(filled: Store) -> None:
 
 
 def test_of_annotations_the_newest_of_a_person_counts(store: Store) -> None:
-    first = Annotation("t1", "ann", "relevant history", "no", annotated_at=1.0)
-    changed = Annotation("t1", "ann", "relevant history", "yes", "on reflection", annotated_at=2.0)
-    other = Annotation("t1", "bob", "relevant history", "no", annotated_at=1.0)
+    first = an_answer("t1", "ann", "relevant history", "no", at=1.0)
+    changed = an_answer("t1", "ann", "relevant history", "yes", "on reflection", at=2.0)
+    other = an_answer("t1", "bob", "relevant history", "no", at=1.0)
     with store.write() as connection:
-        assert add_annotations(connection, [changed, first, other]) == 3
+        assert add_judgements(connection, [changed, first, other]) == 3
     with store.read() as cursor:
-        assert annotations_of(cursor) == [changed, other]
+        assert judgements(cursor, kinds=("person",)) == [changed, other]
 
 
 def test_odd_texts_survive(store: Store) -> None:

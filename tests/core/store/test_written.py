@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +23,16 @@ from core.cli.app import main
 from core.errors import AnamnesisError
 from core.journal import RowLine, WrittenLine, append_shared, journal_path, read_lines
 from core.measures.experts.adjudication import against_grader, agreement, decisions_of, pairs, shares
-from core.measures.experts.workbooks import export_annotations, import_csv
 from core.measures.graders.panels import corrected_of_review
 from core.paths import ROOT
-from core.reviews.answering import comment, highlight, record, span_of
+from core.reviews.answering import comment, highlight, quotation_of, record
 from core.reviews.baseline import baseline_cases
+from core.reviews.exchange import export_answers, import_csv
 from core.reviews.reviewing import plan_review, unblind
 from core.reviews.state import state_of, states
 from core.store import migrations, written
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.former_rows import FORMER_ROWS
 from core.store.queries.answers import case_scores
 from core.store.queries.fact_sets import facts_saved, save_facts
 from core.store.queries.history_items import save_items_of_facts, stored_items
@@ -89,7 +89,7 @@ def judge_conversations(store: Store) -> None:
     answer_all(store, review, "Ben", but={2: "no", 5: "no"})
     record(store, "Conversations", 7, "Ada", "in_vignette", "no", "I read it again")
     comment(store, "Conversations", 1, "Ada", "An odd conversation.")
-    highlight(store, "Conversations", 1, "Ada", [span_of(1, "I itch since day 3.", "since day")])
+    highlight(store, "Conversations", 1, "Ada", [quotation_of(1, "I itch since day 3.", "since day")])
     record(store, "Conversations", 2, "Cyd", "medical_terms", "no")
     record(store, "Conversations", 5, "Cyd", "medical_terms", "yes")
     unblind(store, "Conversations", "Ada", "the deadline")
@@ -170,11 +170,13 @@ WRITTEN: dict[str, Callable[[Store], None]] = {
 def shown(store: Store) -> dict[str, Any]:
     """What pages and commands show of it all: figures, forms, lists and exports."""
     out = io.StringIO()
-    export_annotations(store, out)
+    export_answers(store, out)
     result: dict[str, Any] = {"export": out.getvalue(), "items": stored_items(store, CASE)}
     for state in states(store):
         name = state.review.name
-        result[f"{name}, state"] = (state.review, state.items, dict(state.newest), state.progress, state.missing)
+        # rows of earlier versions do not name the wording that they answer
+        newest = {key: replace(answer, against="") for key, answer in state.newest.items()}
+        result[f"{name}, state"] = (state.review, state.items, newest, state.progress, state.missing)
         result[f"{name}, order"] = {who: state.items_for(who) for who in state.review.plan.annotators}
         if state.review.unblinded:
             decided = decisions_of(store, state)
@@ -247,14 +249,15 @@ _WRITER = """
 import sys
 from pathlib import Path
 from core.store.database import Store
-from core.store.queries.annotations import Annotation, add_annotations
+from core.store.queries.judgements import add_judgements
+from tests.support.answering import an_answer
 from core.judging.form import form_named
 store, who = Store(Path(sys.argv[1])), sys.argv[2]
 for number in range(1, 41):
     item, value = f"release:m:craftmd/case_{number}", "yes" if number % 2 else "no"
     with store.write() as connection:
         required = form_named("conversations").required
-        add_annotations(connection, [Annotation(item, who, one, value, review_id="many") for one in required])
+        add_judgements(connection, [an_answer(item, who, one, value, review_id="many") for one in required])
 """
 
 
@@ -275,7 +278,7 @@ def test_two_processes_write_two_hundred_answers_each_at_once(store: Store) -> N
             for question in state.form.required
         }
         with made.read() as cursor:
-            assert cursor.execute("SELECT count(*) FROM annotations").fetchall() == [(400,)]
+            assert cursor.execute("SELECT count(*) FROM judgements").fetchall() == [(400,)]
     assert verify(store).written == 401
 
 
@@ -406,10 +409,10 @@ def test_verify_counts_and_finds_what_was_changed_and_what_is_missing(
     before = shown(full)
     count = len([line for _, line in read_lines(journal_of(full.path)) if isinstance(line, WrittenLine)])
     assert (verify(full).written, verify(full).findings) == (count, ())
-    changed = "question = 'medical_terms' AND annotator = 'Cyd' AND value = 'no'"
+    changed = "question = 'medical_terms' AND judge = 'Cyd' AND value = 'no'"
     change(
         full,
-        f"UPDATE annotations SET value = 'yes' WHERE {changed}",
+        f"UPDATE judgements SET value = 'yes' WHERE {changed}",
         "DELETE FROM fact_sets WHERE made_at = (SELECT max(made_at) FROM fact_sets)",
     )
     assert shown(full) != before
@@ -419,7 +422,7 @@ def test_verify_counts_and_finds_what_was_changed_and_what_is_missing(
     assert main(["verify"]) == 1
     out = capsys.readouterr().out
     assert "missing: people has 1 human entries (facts by Ada …) that the database lacks" in out
-    assert "different: people has 1 human entries (annotation by Cyd …) that differ" in out
+    assert "different: people has 1 human entries (judgement by Cyd …) that differ" in out
     assert main(["verify", "--repair"]) == 0
     assert f"{count:,} human entries" in capsys.readouterr().out
     assert shown(full) == before
@@ -455,6 +458,13 @@ def test_a_backup_carries_it(full: Store, tmp_path: Path) -> None:
     assert shown(from_the_journals(other)) == before
 
 
+_FORMER_ANSWERS = """
+    INSERT INTO annotations (item, annotator, question, value, comment, annotated_at, review_id, reason, spans)
+    SELECT subject, judge, question, value, comment, judged_at, review_id, reason,
+        nullif(replace(replace(quotations::VARCHAR, '"message"', '"turn"'), '"words"', '"text"'), '[]')
+    FROM new.judgements ORDER BY new.judgements.rowid"""
+
+
 def as_0_4_left_it(store: Store) -> None:
     """Make the database one of before the journal of people: labels and a job's profile alone were journaled."""
     path = journal_of(store.path)
@@ -469,7 +479,9 @@ def as_0_4_left_it(store: Store) -> None:
         connection.execute(f"ATTACH '{store.path}' AS new (READ_ONLY)")
         tables = connection.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = 'old'").fetchall()
         for (table,) in tables:
-            if table not in ("migrations", "meta", *FORMER_ROWS):
+            if table == "annotations":
+                connection.execute(_FORMER_ANSWERS)
+            elif table not in ("migrations", "meta"):
                 columns = connection.execute(
                     "SELECT column_name FROM duckdb_columns() WHERE database_name = 'old' AND table_name = ?", [table]
                 ).fetchall()

@@ -6,7 +6,7 @@ from core.reviews.reviewing import plan_review
 from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.annotations import Annotation, add_annotations
+from core.store.queries.judgements import add_judgements
 from core.store.review_records import Review, ReviewPlan, planned
 from tests.core.store.builders import (
     Ended,
@@ -21,6 +21,7 @@ from tests.core.store.builders import (
     graded,
     write_journal,
 )
+from tests.support.answering import an_answer
 
 MODELS = ("openai/secret-one", "openai/secret-two")
 SPECIALTIES = ("Dermatology", "Cardiology")
@@ -73,10 +74,10 @@ def answer_all(
     """Answer everything an annotator is asked alike, but for the items in ``but`` by number; all at once."""
     state = state_of(store, review.review_id)
     answers = [
-        Annotation(item.item, annotator, question, (but or {}).get(item.number, value), review_id=review.review_id)
+        an_answer(item.item, annotator, question, (but or {}).get(item.number, value), review_id=review.review_id)
         for item in state.items_for(annotator)
-        for question in state.questions
+        for question in state.review.plan.questions
         if question in FIVE or question == "equivalent"
     ]
     with store.write() as connection:
-        add_annotations(connection, answers)
+        add_judgements(connection, answers)

@@ -19,13 +19,14 @@ from core.reviews.drawing import case_pool, draw
 from core.reviews.reviewing import plan_review, unblind
 from core.reviews.state import state_of
 from core.store.database import Store
-from core.store.queries.annotations import Annotation, add_annotations
 from core.store.queries.answers import case_scores
+from core.store.queries.judgements import add_judgements
 from core.store.queries.reviews import add_review
 from core.store.queries.runs import run
 from core.store.review_records import Review, ReviewPlan, stored_plan
 from core.store.selection import Selection
 from tests.core.measures.experts.reviews import a_plan
+from tests.support.answering import an_answer
 
 
 @pytest.fixture
@@ -91,10 +92,10 @@ def test_answers_are_saved_one_by_one_and_are_final(store: Store, review: Review
 def test_what_was_answered_before_a_crash_is_graded_when_the_review_ends(store: Store, review: Review) -> None:
     first, second = state_of(store, "Vignettes").items_for("Ada")[:2]
     answers = [
-        Annotation(first.item, "Ada", question, "Migraine", review_id=review.review_id) for question in ("mcq", "frq")
+        an_answer(first.item, "Ada", question, "Migraine", review_id=review.review_id) for question in ("mcq", "frq")
     ]
     with store.write() as connection:
-        add_annotations(connection, answers)
+        add_judgements(connection, answers)
     record(store, "Vignettes", second.number, "Ada", "frq", "Migraine")
     unblind(store, "Vignettes", "Cyd", "The study was ended.")
     with store.read() as cursor:

@@ -18,10 +18,11 @@ from core.reviews.reviewing import plan_review, unblind
 from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.annotations import Annotation, add_annotations
+from core.store.queries.judgements import add_judgements
 from core.store.review_records import parse_item
 from tests.core.measures.experts.reviews import MODELS, a_plan, a_review, answer_all
 from tests.core.store.builders import a_case
+from tests.support.answering import an_answer
 
 
 def rows(store: Store, **options: object) -> dict[tuple[str, str], Row]:
@@ -93,7 +94,7 @@ def test_invented_words_and_missing_facts_are_answers_and_older_reviews_stay_rea
     fold(store)
     states = {name: state_of(store, name) for name in ("Before", "Now")}
     assert states["Before"].progress_of("Ada").done == len(states["Before"].items_for("Ada"))
-    assert "missing_facts" not in states["Before"].questions
+    assert "missing_facts" not in states["Before"].review.plan.questions
     item = states["Now"].by_number[number].item
     assert states["Now"].value(item, "Ada", "missing_facts") == "The rash began in May"
 
@@ -135,7 +136,7 @@ def test_an_annotation_without_a_time_is_no_minute(store: Store) -> None:
     review = a_review(store, number=2, shared=0.0)
     item = state_of(store, review.review_id).items[0]
     with store.write() as connection:
-        add_annotations(
-            connection, [Annotation(item.item, item.annotators[0], "in_vignette", "yes", review_id=review.review_id)]
+        add_judgements(
+            connection, [an_answer(item.item, item.annotators[0], "in_vignette", "yes", review_id=review.review_id)]
         )
     assert all(annotation.seconds is None for annotation in state_of(store, review.review_id).newest.values())

@@ -95,8 +95,8 @@ def test_an_open_tie_is_in_no_share_and_in_no_paired_test() -> None:
     judgements += [*judged("a", "7", d1="yes", d2="no"), *judged("b", "7", d1="no")]
     decisions = decide(judgements)
     a, b = shares(decisions)
-    assert (a["model"], a["yes"], a.n, a["open"]) == ("a", 6, 6, 1)
-    assert (b["model"], b["yes"], b.n, b["open"]) == ("b", 0, 7, 0)
+    assert (a["model"], a["yes"], a.n, a.excluded["tied"]) == ("a", 6, 6, 1)
+    assert (b["model"], b["yes"], b.n, b.excluded["tied"]) == ("b", 0, 7, 0)
     (pair,) = pairs(decisions, ["single_diagnosis"])
     assert (pair["first_only"], pair["second_only"], pair["n"]) == (6, 0, 6)
     assert pair["p"] == pytest.approx(2 / 2**6, abs=1e-12)  # six heads of six, two-sided

@@ -12,19 +12,11 @@ import pytest
 from core import access
 from core.errors import AnamnesisError, UsageError
 from core.measures.experts.adjudication import decide, imported_judgements
-from core.measures.experts.workbooks import (
-    FILES,
-    HIDDEN,
-    WorkbookRow,
-    export_annotations,
-    import_csv,
-    import_file,
-    import_release_annotations,
-    matching_item,
-)
+from core.measures.experts.workbooks import FILES, WorkbookRow, import_release_answers, matching_item
+from core.reviews.exchange import HIDDEN, export_answers, import_csv, import_file
 from core.reviews.reviewing import unblind
 from core.store.database import Store
-from core.store.queries.annotations import annotations_of
+from core.store.queries.judgements import judgements
 from tests.core.measures.experts.reviews import MODELS, a_review, answer_all
 from tests.core.measures.experts.test_experts import workbook
 
@@ -54,10 +46,10 @@ def test_a_csv_comes_in_row_by_row_and_rejected_lines_are_named(store: Store) ->
     reasons = dict(result.rejected)
     assert "no stored trial for talk:nowhere" in reasons[5]
     assert "'fine' is not one of" in reasons[6]
-    assert "'perhaps' is neither yes nor no" in reasons[7]
+    assert "'perhaps' is not an answer" in reasons[7]
     assert "is no item" in reasons[9]
     with store.read() as cursor:
-        stored = {entry.item: entry for entry in annotations_of(cursor, review_id="imported")}
+        stored = {entry.subject: entry for entry in judgements(cursor, review_id="imported")}
     assert set(stored) == {"talk:t00", "talk:t12", "release:gpt_9:ours/2"}
     assert (stored["talk:t00"].value, stored["talk:t00"].comment) == ("yes", "plain words")
 
@@ -119,7 +111,7 @@ def test_a_workbooks_conversation_is_found_by_its_words() -> None:
 
 def exported(store: Store) -> list[dict[str, str]]:
     text = io.StringIO()
-    export_annotations(store, text)
+    export_answers(store, text)
     return list(csv.DictReader(io.StringIO(text.getvalue())))
 
 
@@ -147,9 +139,9 @@ def test_the_releases_workbooks_hang_on_the_conversations_with_the_same_words(st
         for path in FILES.values():
             content = (Path(RELEASE) / path).read_bytes()
             connection.execute("INSERT INTO release_documents VALUES (?, 'x', ?, 1.0)", [path, content])
-    result = import_release_annotations(store)
+    result = import_release_answers(store)
     assert (result.items, result.matched) == (180, 0)  # none of its conversations is stored here
-    assert import_release_annotations(store).added == 0
+    assert import_release_answers(store).added == 0
     decisions = decide(imported_judgements(store), tie_breaker="")
     yes = sum(entry.answer == "yes" for entry in decisions if entry.question == "medical_terms")
     assert (yes, sum(entry.question == "medical_terms" for entry in decisions)) == (13, 180)

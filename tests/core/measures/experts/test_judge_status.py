@@ -13,10 +13,11 @@ from core.reviews.reviewing import unblind
 from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.annotations import Annotation, add_annotations
+from core.store.queries.judgements import add_judgements
 from core.store.review_records import Review
 from tests.core.measures.experts.reviews import FIVE, MODELS, a_review, answer_all
 from tests.core.store.builders import write_journal
+from tests.support.answering import an_answer
 
 TERMS, EQUIVALENT = "Patient used medical terms", "Same diagnosis"
 """The titles of the questions."""
@@ -50,7 +51,7 @@ def reviewed(store: Store) -> Review:
     state = state_of(store, review.review_id)
     with_terms = {item.number for item in state.items if item.item in ("talk:t00", "talk:t01", "talk:t02")}
     answers = [
-        Annotation(
+        an_answer(
             item.item, "Ada", question, "yes" if question != "medical_terms" or item.number in with_terms else "no",
             review_id=review.review_id,
         )
@@ -58,7 +59,7 @@ def reviewed(store: Store) -> Review:
         for question in FIVE
     ]  # fmt: skip
     with store.write() as connection:
-        add_annotations(connection, answers)
+        add_judgements(connection, answers)
     return review
 
 
@@ -98,12 +99,12 @@ def test_items_drawn_by_specialty_count_by_the_size_of_their_stratum(store: Stor
     review = a_review(store, number=6, annotators=("Ada",), shared=0, sampling="specialty")
     items = state_of(store, review.review_id).items
     answers = [
-        Annotation(item.item, "Ada", question, "yes" if int(item.item[-1]) % 2 else "no", review_id=review.review_id)
+        an_answer(item.item, "Ada", question, "yes" if int(item.item[-1]) % 2 else "no", review_id=review.review_id)
         for item in items
         for question in FIVE
     ]
     with store.write() as connection:
-        add_annotations(connection, answers)
+        add_judgements(connection, answers)
     unblind(store, review.review_id, "Ada")
     shares = {(r["model"], r["figure"]): r for r in figures(store)}
     alone = shares[MODELS[0], "experts alone"]

@@ -8,13 +8,13 @@ from core.errors import UsageError
 from core.measures import agreement
 from core.measures.base import MetricRequest
 from core.measures.experts.adjudication import against_grader, decisions_of, shares
-from core.reviews.answering import comment, highlight, record, span_of
+from core.reviews.answering import comment, highlight, quotation_of, record
 from core.reviews.blinding import blinded_dialogue, hidden
 from core.reviews.reviewing import unblind
 from core.reviews.state import state_of, states
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.annotations import annotation_history
+from core.store.queries.judgements import judgement_history
 from core.store.queries.reviews import candidates
 from core.store.queries.trials import trial_events
 from core.store.review_records import AnnotatedItem, parse_item, yes_no_questions
@@ -40,9 +40,9 @@ def test_every_answer_is_a_row_and_a_change_says_why(store: Store) -> None:
         record(store, "First", 1, "Ada", "medical_terms", "no")
     record(store, "First", 1, "Ada", "medical_terms", "no", "I read it again")
     with store.read() as cursor:
-        rows = annotation_history(cursor)
+        rows = judgement_history(cursor)
     assert [(entry.value, entry.reason) for entry in rows] == [("yes", ""), ("no", "I read it again")]
-    assert state_of(store, "First").value(rows[0].item, "Ada", "medical_terms") == "no"
+    assert state_of(store, "First").value(rows[0].subject, "Ada", "medical_terms") == "no"
 
 
 def test_who_is_not_asked_cannot_answer(store: Store) -> None:
@@ -128,14 +128,14 @@ def test_decisions_take_the_thirds_word_and_agreement_does_not(store: Store) -> 
 def test_comments_and_highlights_are_kept_beside_the_answers(store: Store) -> None:
     review = a_review(store, shared=1)
     comment(store, "First", 1, "Ada", " an odd conversation ")
-    span = span_of(1, "I itch since day 3.", "ITCH since", " lay words ")
-    assert (span.start, span.end, span.text, span.comment) == (2, 12, "itch since", "lay words")
+    span = quotation_of(1, "I itch since day 3.", "ITCH since", " lay words ")
+    assert (span.start, span.end, span.words, span.comment) == (2, 12, "itch since", "lay words")
     highlight(store, "First", 1, "Ada", [span])
     answers = {entry.question: entry for entry in state_of(store, review.review_id).newest.values()}
     assert answers["comment"].comment == "an odd conversation"
-    assert answers["highlight"].spans == (span,)
+    assert answers["highlight"].quotations == (span,)
     with pytest.raises(UsageError, match="Message 2 does not contain these words"):
-        span_of(1, "I itch.", "fever")
+        quotation_of(1, "I itch.", "fever")
 
 
 def test_the_dialogue_that_annotators_see_names_no_model(store: Store) -> None:

@@ -12,10 +12,11 @@ import openpyxl
 import pytest
 
 from core.errors import AnamnesisError
-from core.measures.experts.workbooks import export_annotations, import_csv, read_rows
+from core.measures.experts.workbooks import read_rows
+from core.reviews.exchange import export_answers, import_csv
 from core.reviews.state import state_of
 from core.store.database import Store
-from core.store.queries.annotations import annotations_of
+from core.store.queries.judgements import judgements
 from tests.core.measures.experts.reviews import a_review
 from tests.core.measures.experts.test_experts import HEADER, workbook
 from tests.core.measures.experts.test_experts_importing import a_csv
@@ -161,7 +162,7 @@ def test_rows_for_a_running_review_never_reach_it(store: Store) -> None:
     assert state_of(store, review.review_id).newest == before.newest
     assert [line for line, _ in result.rejected] == [5, 6, 7, 8, 10, 11, 12]
     out = io.StringIO()
-    export_annotations(store, out)
+    export_answers(store, out)
     assert not any(cell.startswith(("=", "+", "@")) for cell in out.getvalue().replace("\n", ",").split(","))
     with store.read() as cursor:
-        assert len(list(annotations_of(cursor))) == 3
+        assert len(list(judgements(cursor, kinds=("person",)))) == 3

@@ -23,7 +23,6 @@ from core.models.settings import default_paths
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.former_rows import fact_judgements
-from core.store.queries.annotations import Annotation, add_annotations
 from core.store.queries.judged_facts import (
     PatientVerdict,
     asked_facts,
@@ -32,7 +31,7 @@ from core.store.queries.judged_facts import (
     judges,
     topic_sums,
 )
-from core.store.queries.judgements import judgement_of
+from core.store.queries.judgements import add_judgements, judgement_of
 from core.store.queries.reviews import add_review, add_unblinding
 from core.store.review_records import Review, ReviewItem, Unblinding, planned
 from core.store.selection import Selection
@@ -48,6 +47,7 @@ from tests.core.store.builders import (
     graded,
     write_journal,
 )
+from tests.support.answering import an_answer
 from tests.support.fake_provider import running
 from tests.support.replies import Script, facts_judged, failing, prompt_of
 from tests.support.stores import copy_of
@@ -207,7 +207,7 @@ def test_agreement_of_the_judge_with_people(store: Store) -> None:
         ("run/3", "in_vignette", "no"),
     ]
     with store.write() as connection:
-        add_annotations(connection, [Annotation(f"talk:{t}", "Ada", question, v) for t, question, v in answers])
+        add_judgements(connection, [an_answer(f"talk:{t}", "Ada", question, v) for t, question, v in answers])
     with store.read() as cursor:
         (stored_judge,) = judges(cursor)
     # on run/1 both see an invention, on run/2 neither; run/3 is not judged. Kappa of full agreement is 1.
@@ -217,8 +217,8 @@ def test_agreement_of_the_judge_with_people(store: Store) -> None:
     review = Review("Open", planned(kind="conversations", number=1, annotators=("Ben",), shared=0))
     with store.write() as connection:
         add_review(connection, review, [ReviewItem("talk:run/2", 1, ("Ben",))])
-        of_review = Annotation("talk:run/2", "Ben", "in_vignette", "no", review_id=review.review_id)
-        add_annotations(connection, [of_review])
+        of_review = an_answer("talk:run/2", "Ben", "in_vignette", "no", review_id=review.review_id)
+        add_judgements(connection, [of_review])
     assert agreement_with_people(store, stored_judge.judge) == agreement  # in progress, so not counted
     with store.write() as connection:
         add_unblinding(connection, review.review_id, Unblinding("Ada", "a test", 1.0))

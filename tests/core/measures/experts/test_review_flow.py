@@ -1,0 +1,293 @@
+"""One review flow for every form: people answer, are tied, settle, and are counted; by keys, as CSV, by command."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from core.measures.rubrics.rubric import rubric_of
+
+from core.cli.app import main
+from core.judging.form import CANNOT_JUDGE, Form, form_named
+from core.measures.base import MetricRequest
+from core.measures.experts.judged import judged_items
+from core.measures.registry import metrics
+from core.measures.rubrics.labels import expert_verdicts, statements_for
+from core.reviews.answering import record
+from core.reviews.drawing import draw
+from core.reviews.exchange import import_csv, write_sheet
+from core.reviews.reviewing import plan_review, unblind
+from core.reviews.state import ReviewState, decided, state_of
+from core.store.database import Store
+from core.store.fold import fold
+from core.store.queries.judgements import judgements
+from core.store.review_records import Candidate, planned
+from tests.core.measures.experts.reviews import a_plan, store_conversations
+from tests.support.judged_rubric import RUBRIC, store_judged
+from tests.support.stores import copy_of
+
+REVIEWS = ("answers", "conversations", "criteria")
+PEOPLE = ("Ada", "Ben")
+
+
+def fill(store: Store) -> None:
+    store_judged(store)
+    store_conversations(store)
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    filled = copy_of(fill, tmp_path / "filled")
+    monkeypatch.setenv("ANAMNESIS_DB", str(filled.path))
+    return filled
+
+
+def plan(store: Store, kind: str, number: int = 4, annotators: Sequence[str] = PEOPLE) -> ReviewState:
+    more: dict[str, object] = {"runs": ("run0", "run1")}
+    if kind == "criteria":
+        statements = statements_for(rubric_of(dict(RUBRIC), "here"))
+        more = {"runs": ("run",), "rubric": "demo", "statements": statements}
+    fields = {"kind": kind, "number": number, "annotators": annotators, "shared": 1.0, **more}
+    return state_of(store, plan_review(store, kind, planned(**fields)).review_id)
+
+
+def answer_next(store: Store, review: str, annotator: str) -> bool:
+    """Answer the first open question of the annotator's next item, as the keys of its page do."""
+    state = state_of(store, review)
+    item = next((item for item in state.queue(annotator) if not state.complete(item, annotator)), None)
+    if item is None:
+        return False
+    due = (state.question(item, name) for name in state.due(item, annotator))
+    question = next(q for q in due if q and not q.optional and state.value(item.item, annotator, q.id) is None)
+    # Ben differs on the items 1 and 2
+    value = question.values[annotator == "Ben" and item.number <= 2]
+    record(store, review, item.number, annotator, question.id, value, seconds=10.0 * item.number)
+    return True
+
+
+def from_journals(store: Store) -> Store:
+    store.path.unlink()
+    again = Store(store.path)
+    fold(again)
+    return again
+
+
+def rows(store: Store, metric: str, **options: object) -> list[dict[str, object]]:
+    return [row.cells(plain=True) for row in metrics()[metric].rows(MetricRequest(store), **options)]  # type: ignore[union-attr]
+
+
+def figures(store: Store) -> dict[str, object]:
+    verdicts = expert_verdicts(store, "demo")
+    experts = {kind: rows(store, "experts", review=kind) for kind in ("answers", "conversations")}
+    agreement = rows(store, "ratings", review="criteria", part="agreement")
+    times = list(metrics()["ratings"].rows(MetricRequest(store), review="criteria", part="time"))
+    return {**experts, "criteria": (verdicts.verdicts, verdicts.undecided, agreement), "times": times}
+
+
+def test_two_people_on_three_forms_are_counted_alike_after_the_database_was_deleted(store: Store) -> None:
+    for kind in REVIEWS:
+        plan(store, kind)
+    for kind in REVIEWS:
+        for person in PEOPLE:
+            for _ in range(2):
+                assert answer_next(store, kind, person)
+    store = from_journals(store)  # in the middle
+    for kind in REVIEWS:
+        for person in PEOPLE:
+            while state_of(store, kind).progress_of(person).done < 4:
+                assert answer_next(store, kind, person)
+        state = state_of(store, kind)
+        assert [item.number for item in state.open_ties()] == [1, 2]
+        for person in PEOPLE:
+            assert sorted(item.number for item in state.queue(person)) == [1, 2, 3, 4]
+            assert [item.number for item in state.queue(person) if state.is_open(item, person)] == [
+                item.number for item in state.items_for(person) if item.number <= 2
+            ]
+        asked = [question for question in state.form.questions if question.values]
+        for question in asked:  # Ben enters what both agreed on for item 1; item 2 stays tied
+            record(store, kind, 1, "Ben", question.id, question.values[0])
+        settled = state_of(store, kind)
+        assert [item.number for item in settled.open_ties()] == [2]
+        assert settled.settled_by(settled.by_number[1], asked[0].id) == "Ada and Ben"
+        assert settled.value(settled.by_number[1].item, "Ben", asked[0].id) == asked[0].values[1]
+        unblind(store, kind, "Ada", "the tie stays")
+    before = figures(store)
+    about_answers = before["answers"]
+    assert isinstance(about_answers, list)
+    assert sum(row["n"] for row in about_answers) == 3
+    assert sum(row["excluded"].get("tied", 0) for row in about_answers) == 1
+    verdicts, undecided, agreement = before["criteria"]  # type: ignore[misc]
+    assert (len(verdicts), undecided) == (3, 1)
+    percent = next(row for row in agreement if row["measure"] == "percent agreement")
+    assert (percent["value"], percent["n"]) == (0.5, 4)  # of what each of them answered alone
+    assert [(row["annotator"], row["items"], row["median_minutes"]) for row in before["times"]][:2] == [  # type: ignore[attr-defined]
+        ("Ada", 4, pytest.approx(25 / 60, abs=0.01)),
+        ("Ben", 4, pytest.approx(25 / 60, abs=0.01)),
+    ]
+    again = from_journals(store)
+    assert figures(again) == before
+
+
+def test_a_sheet_is_filled_in_and_imported_for_every_form(store: Store) -> None:
+    for kind in (*REVIEWS, "preference", "case_quality"):
+        state = plan(store, kind, number=2)
+        out = io.StringIO()
+        count = write_sheet(store, kind, "Ada", out)
+        listed = list(csv.DictReader(io.StringIO(out.getvalue())))
+        assert len(listed) == count == 2 * len(state.form.questions)
+        assert all(row["shown"] and "secret" not in row["shown"] for row in listed)
+        required = [row for row in listed if row["question"] in state.form.required]
+        for row in required:
+            row["value"] = row["answers"].split(" | ")[0] or "in words"
+            row["comment"] = "as read"
+        file = io.StringIO()
+        writer = csv.DictWriter(file, listed[0].keys())
+        writer.writeheader()
+        writer.writerows(listed)
+        result = import_csv(store, file.getvalue().encode())
+        assert (result.added, result.rejected) == (len(required), ())
+        assert import_csv(store, file.getvalue().encode()).unchanged == len(required)
+        after = state_of(store, kind)
+        assert after.progress_of("Ada").done == 2
+        assert after.missing == len(required)  # Ben's
+        assert {answer.comment for answer in after.newest.values()} == {"as read"}
+
+
+def test_rows_of_a_review_that_its_annotators_could_not_have_given_are_rejected(store: Store) -> None:
+    state = plan(store, "criteria", number=1)
+    item = state.items[0].item
+    lines = (
+        "criteria,item 1,Ada,verdict,met,",
+        "criteria,1,Ben,verdict,perhaps,",
+        f"criteria,{item},Cyd,verdict,met,",  # nothing is tied
+        "criteria,2,Ben,verdict,met,",
+        "criteria,1,Ada,verdict,not met,",  # a change without a reason
+        "other,1,Ada,verdict,met,",
+        "criteria,1,Ben,verdict,not met,",
+    )
+    content = "\n".join(("review,item,annotator,question,value,reason", *lines)).encode()
+    result = import_csv(store, content)
+    assert (result.added, [line for line, _ in result.rejected]) == (2, [3, 4, 5, 6, 7])
+    assert [item.number for item in state_of(store, "criteria").open_ties()] == [1]
+    again = b"review,item,annotator,question,value\ncriteria,1,Ada,verdict,met\ncriteria,1,Ben,verdict,not met\n"
+    assert import_csv(store, again)[:2] == (0, 2)  # the same sheets again settle nothing
+    assert [item.number for item in state_of(store, "criteria").open_ties()] == [1]
+    agreed = b"review,item,annotator,question,value\ncriteria,1,Ben,verdict,met\n"
+    assert import_csv(store, agreed).added == 1
+    assert state_of(store, "criteria").open_ties() == []
+
+
+def test_answers_outside_reviews_are_imported_for_every_form(store: Store) -> None:
+    statements = statements_for(rubric_of(dict(RUBRIC), "here"))
+    items = {
+        f"criterion:{next(iter(statements))}:run/1": ("verdict", "Not met", "not met"),
+        "answer:t00:multi_turn:frq": ("equivalent", "cannot judge", CANNOT_JUDGE),
+        "pair:t00|t10": ("better", "first", "first"),
+        "case:ours/1": ("diagnosis", "nothing", ""),
+    }
+    content = "item,annotator,question,value\n" + "\n".join(
+        f"{item},Ada,{question},{value}" for item, (question, value, *_) in items.items()
+    )
+    result = import_csv(store, content.encode())
+    assert [line for line, _ in result.rejected] == [5]
+    with store.read() as cursor:
+        stored = {answer.subject: answer for answer in judgements(cursor, review_id="imported")}
+    assert {item: answer.value for item, answer in stored.items()} == {
+        item: value for item, (*_, value) in items.items() if value
+    }
+    assert all(form_named(answer.form).question(answer.question) for answer in stored.values())
+
+
+def test_a_review_of_criteria_is_planned_answered_and_ended_by_commands(
+    store: Store, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    by_hand = ["experts", "plan", "By hand", "--kind", "criteria", "--annotators", "Ada,Ben", "--number", "2"]
+    assert main(by_hand) == 2
+    assert "rubric" in capsys.readouterr().err
+    assert main([*by_hand, "--rubric", "demo", "--run", "run", "--shared", "1"]) == 0
+    assert "both settle it together" in capsys.readouterr().out
+    for person, value in (("Ada", "met"), ("Ben", "not met")):
+        assert main(["experts", "answer", "By hand", "1", "verdict", value, "--annotator", person]) == 0
+    capsys.readouterr()
+    assert main(["experts", "list", "--format", "csv"]) == 0
+    listed = {row["annotator"]: row for row in csv.DictReader(io.StringIO(capsys.readouterr().out))}
+    assert [listed[person]["ties_waiting"] for person in PEOPLE] == ["1", "1"]
+    assert main(["experts", "answer", "By hand", "1", "verdict", "met", "--annotator", "Ben"]) == 0  # agreed
+    assert main(["experts", "sheet", "By hand", "--annotator", "Ben", "--out", str(tmp_path / "ben.csv")]) == 0
+    left = [(row["item"], row["question"]) for row in csv.DictReader((tmp_path / "ben.csv").open())]
+    assert sorted(left) == [("1", "evidence"), ("2", "evidence"), ("2", "verdict")]
+    assert main(["experts", "unblind", "By hand", "--by", "Ada"]) == 2
+    assert main(["experts", "unblind", "By hand", "--by", "Ada", "--reason", "the deadline"]) == 0
+    (item,) = [i for i in judged_items(store, state_of(store, "By hand"), "verdict") if i.answers]
+    assert (item.answers, item.third) == ({"Ada": "met", "Ben": "not met"}, "met")
+    assert item.decided(state_of(store, "By hand").form) == ("met", "")
+
+
+def test_what_several_answers_become(subtests: pytest.Subtests) -> None:
+    question = {"id": "q", "title": "Q", "wording": "Q?"}
+
+    def form(decision: str, reviewers: int = 2) -> Form:
+        fields = {"name": "f", "title": "F", "about": "case", "questions": [question]}
+        return Form.model_validate({**fields, "decision": decision, "reviewers": reviewers})
+
+    third, majority, mean = form("third"), form("majority", 3), form("mean")
+    table = (
+        (third, ("yes", "yes"), None, ("yes", "")),
+        (third, ("yes", "no"), None, (None, "tied")),
+        (third, ("yes", "no"), "no", ("no", "")),
+        (third, ("yes", "no"), CANNOT_JUDGE, (None, "tied")),
+        (third, ("yes", CANNOT_JUDGE), None, ("yes", "")),
+        (third, (CANNOT_JUDGE, CANNOT_JUDGE), None, (None, "cannot be judged")),
+        (third, (), None, (None, "unanswered")),
+        (majority, ("yes", "no", "no"), None, ("no", "")),
+        (majority, ("yes", "no", CANNOT_JUDGE), None, (None, "tied")),
+        (majority, ("yes", "no"), "yes", ("yes", "")),
+        (mean, ("1", "2"), None, (None, "tied")),
+    )
+    for asked, answers, settlement, expected in table:
+        with subtests.test(decision=asked.decision, answers=answers, settlement=settlement):
+            assert decided(asked, answers, settlement) == expected
+
+
+def test_who_settled_a_tie_first_has_settled_it(store: Store) -> None:
+    plan(store, "answers", number=2)
+    for person, value in (("Ada", "yes"), ("Ben", "no")):
+        for number in (1, 2):
+            record(store, "answers", number, person, "equivalent", value)
+    record(store, "answers", 1, "Ada", "equivalent", "yes")  # her own answer again, now for both
+    record(store, "answers", 2, "Cyd", "equivalent", "no")
+    state = state_of(store, "answers")
+    assert [state.settled_by(state.by_number[n], "equivalent") for n in (1, 2)] == ["Ada and Ben", "Cyd"]
+    assert (state.missing, state.ties_for("Dan")) == (0, [])
+    assert [progress.annotator for progress in state.progress] == ["Ada", "Ben", "Cyd"]
+    with pytest.raises(Exception, match="Cyd has settled"):
+        record(store, "answers", 2, "Ben", "equivalent", "yes")
+    with pytest.raises(Exception, match="give a reason"):
+        record(store, "answers", 1, "Ben", "equivalent", "no")
+    record(store, "answers", 1, "Ben", "equivalent", "no", "we read it again")
+    state = state_of(store, "answers")
+    assert judged_items(store, state, "equivalent")[0].third == "no"
+
+
+def test_a_question_about_some_cases_is_asked_only_there(store: Store) -> None:
+    folder = store.path.parent / "forms"
+    folder.mkdir()
+    (folder / "by_case.yaml").write_text(
+        "title: By case\nabout: conversation\nquestions:\n"
+        "  - {id: all, title: All, wording: Is it good?}\n"
+        "  - {id: one, title: One, wording: Is it right for this case?, cases: [ours/1]}\n"
+    )
+    state = plan(store, "by_case", number=12)
+    asked = {item.item[-1]: tuple(q.id for q in state.asked(item)) for item in state.items}
+    assert asked == {**dict.fromkeys("02345", ("all",)), "1": ("all", "one")}
+    assert state.missing == 2 * (12 + 2)
+    assert {item.case for item in judged_items(store, state, "one")} == {"ours/1"}
+
+
+def test_no_item_is_drawn_twice() -> None:
+    pool = [Candidate(f"talk:{n % 3}", "m", f"ours/{n % 3}", "", "") for n in range(9)]
+    items = draw(pool, a_plan(number=3))
+    assert sorted(item.item for item in items) == ["talk:0", "talk:1", "talk:2"]
