@@ -101,7 +101,7 @@ def _all_items(new: Sequence[Any], earlier: Sequence[Any], ranges: Iterable[Sequ
     items: list[Any] = []
     rest = iter(new)
     for start, end in ranges:
-        items += islice(rest, start - len(items))
+        items += islice(rest, max(0, start - len(items)))
         if not len(items) == start <= end <= len(earlier):
             raise ValueError(f"messages {start} to {end} are not in the call that it follows")
         items += earlier[start:end]
