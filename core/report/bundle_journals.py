@@ -33,7 +33,9 @@ from core.journal import (
     WrittenLine,
     line_bytes,
     read_lines,
+    with_whole_call,
 )
+from core.short_calls import followed
 from core.store.review_records import parse_item
 from core.store.written import JournalContents, as_written
 
@@ -96,7 +98,7 @@ def run_lines(path: Path, header: RunHeader, *, withheld: bool) -> Iterator[byte
         with path.open("rb") as file:
             yield from (_public(raw) for raw in file if raw.endswith(b"\n") and not raw.startswith(_RUN_LINE))
         return
-    for _, line in read_lines(path):
+    for _, line in read_lines(path, whole=False):
         of_deleted = getattr(line, "trial_id", "") in deleted
         if isinstance(line, (RunHeader, RemovedLine)) or (of_deleted and not isinstance(line, ReplyLine)):
             continue
@@ -161,13 +163,17 @@ def job_lines(path: Path, belonging: Belonging, withdrawn: frozenset[str]) -> It
                 else:
                     rows[raw] = raw
         file.seek(0)
+        start, kept = 0, set[str]()
         for raw in file if rows else ():
             if raw in rows:
                 yield rows[raw]
             elif raw.startswith(b'{"type":"reply"'):
                 line = _loaded(raw, path)
                 if line["call"]["call_id"] in calls or line["trial_id"] in belonging.trials:
-                    yield _public(raw)
+                    kept.add(line["call"]["call_id"])
+                    earlier = followed(line["call"]["request"])
+                    yield _public(with_whole_call(path, line, start) if earlier and earlier not in kept else raw)
+            start += len(raw)
 
 
 def _loaded(raw: bytes, path: Path) -> dict[str, Any]:

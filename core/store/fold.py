@@ -341,7 +341,7 @@ def _chunks(
     for path, (start, size) in grown.items():
         position = start
         try:
-            for offset, line in read_lines(path, start):
+            for offset, line in read_lines(path, start, whole=False):
                 try:
                     _add_line(chunk, line)
                 except _UNSTORABLE as error:

@@ -23,7 +23,8 @@ from filelock import FileLock, Timeout
 
 from core import access
 from core.errors import AnamnesisError, UsageError
-from core.journal import journal_path, writable
+from core.journal import journal_path, with_whole_call, writable
+from core.short_calls import followed
 from core.store.database import TIMEOUT_S, Store
 from core.store.fold import fold
 from core.store.lease import gate_of
@@ -200,11 +201,12 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 
 def _rewrite(path: Path, words: _Words) -> int:
     """Remove the lines with words of the run from a journal; return their number. The caller has its lock."""
-    removed, draft = 0, path.with_name("journal.purged")
+    removed, end, draft = 0, 0, path.with_name("journal.purged")
     names = [name.encode() for name in (words.run_id, *words.trials)]
     with path.open("rb") as file, draft.open("wb") as purged:
         for raw in file:
             new: bytes | None = raw
+            end += len(raw)
             try:
                 line = orjson.loads(raw)
             except orjson.JSONDecodeError:  # damaged: it cannot be said what it refers to, unless it names the run
@@ -213,6 +215,9 @@ def _rewrite(path: Path, words: _Words) -> int:
                 if isinstance(line, dict) and words.concerns(line):
                     words.learn(line)
                     new = None
+                elif isinstance(line, dict) and line.get("type") == "reply":
+                    if followed(line["call"].get("request") or {}) in words.calls:
+                        new = raw = with_whole_call(path, line, end - len(raw))
                 elif isinstance(line, dict) and line.get("type") == "written" and line.get("kind") == "review":
                     items = line["what"].get("items") or []
                     left = [item for item in items if not words.in_item(item.get("item"))]
@@ -239,6 +244,9 @@ def _delete_rows(connection: duckdb.DuckDBPyConnection, words: _Words) -> None:
         "DELETE FROM calls WHERE run_id = $run OR list_contains($trials, trial_id) OR list_contains($calls, call_id)",
         {"run": words.run_id, "trials": trials, "calls": calls},
     )
+    # their journals have the calls that followed a deleted one with all messages now, and are folded again
+    follows = "list_contains(?, json_extract_string(request, '$.follows.call_id'))"
+    connection.execute(f"DELETE FROM calls WHERE {follows}", [calls])
     for table in OF_A_TRIAL:
         connection.execute(f"DELETE FROM {table} WHERE list_contains(?, trial_id)", [trials])
     for table in ("annotations", "review_items", "model_ratings"):

@@ -27,6 +27,7 @@ from core.events import (
     Utterance,
 )
 from core.journal import GradesLine, ReplyLine, RowLine, RunHeader, TrialLine
+from core.short_calls import whole_calls
 from core.store.tables import SCHEMAS, TableRow
 from core.text.questions import question_kind
 
@@ -166,6 +167,17 @@ def stream_events(text: str, calls: Mapping[str, CallRecord]) -> list[Event]:
         if event["kind"] == "called":
             event["call"] = calls[event.pop("call_id")]
     return EVENTS.validate_python(stored)
+
+
+def calls_in(rows: Iterable[Mapping[str, Any]]) -> dict[str, CallRecord]:
+    """Return call id → call with its whole request, from rows of ``calls``.
+
+    They include the rows of the calls that their short requests follow (``core.short_calls``).
+    """
+    return whole_calls(
+        CallRecord(**{**row, "request": orjson.loads(row["request"]), "parts": orjson.loads(row["parts"] or "[]")})
+        for row in rows
+    )
 
 
 def _call_row(run_id: str, trial_id: str, position: int, c: CallRecord) -> TableRow:

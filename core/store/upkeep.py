@@ -233,7 +233,7 @@ def _verify_written(store: Store) -> tuple[int, list[Problem]]:
 
 
 def _read_journal(path: Path, contents: _JournalContents) -> None:
-    for _, line in read_lines(path):
+    for _, line in read_lines(path, whole=False):
         match line:
             case RunHeader(source="release"):
                 return  # a release has no lines of trials

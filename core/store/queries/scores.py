@@ -15,7 +15,9 @@ import duckdb
 import orjson
 import pandas as pd
 
+from core.short_calls import followed
 from core.store.queries.cases import CaseKey
+from core.store.rows import calls_in
 from core.store.selection import Selection, select
 from core.store.tables import insert, records
 
@@ -210,7 +212,12 @@ def parts_of(
 ) -> dict[str, list[dict[str, Any]]]:
     """Return trial → its answers (format, question_type, response, ``verdicts`` by rule), or its calls in order."""
     parts: dict[str, list[dict[str, Any]]] = {}
-    for row in records(cursor.execute(_PARTS[part], {"trials": list(trials)})):
+    rows = records(cursor.execute(_PARTS[part], {"trials": list(trials)}))
+    calls = calls_in(rows) if part == "calls" else {}
+    for row in rows:
+        if part == "calls" and followed(orjson.loads(row["request"])):
+            call = calls[row["call_id"]].model_dump(mode="json", include={"request", "parts"})
+            row |= {name: orjson.dumps(value).decode() for name, value in call.items()}
         parts.setdefault(row.pop("trial_id"), []).append(row)
     return parts
 
