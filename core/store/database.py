@@ -201,11 +201,11 @@ class Store:
 
     def _renew(self, deadline: float) -> None:
         """Bring an older database up to date, unless another process does so first."""
-        self._connect(deadline, read_only=False).close()  # it can be written, and its log is merged into it
         busy = FileLock(self.path.with_name(f"{self.path.name}.renewing"))
         try:
             with busy.acquire(timeout=max(0.0, deadline - time.monotonic())):
-                with closing(self._connect(deadline, read_only=True)) as opened:  # lets nobody else write to it
+                self._connect(deadline, read_only=False).close()  # merges a log that a crash left into the file
+                with closing(self._connect(deadline, read_only=True)) as opened:  # nobody can write to it meanwhile
                     if older := schema.older(opened.connection, self.path):
                         renewal.renew(opened.connection, self.path, self.journals, older)
                 Path(busy.lock_file).unlink(missing_ok=True)
@@ -214,10 +214,21 @@ class Store:
                 f"The database {self.path} is being brought up to date by another process: wait until it has finished."
             ) from error
         except OSError as error:
+            reason = error.strerror or str(error)
+            if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+                raise self._not_writable(reason) from error
             raise AnamnesisError(
-                f"The database {self.path} cannot be brought up to date ({error.strerror or error}), and is unchanged: "
-                "see that its folder can be written and has room for a second copy, then try again."
+                f"The database {self.path} cannot be brought up to date ({reason}), and is unchanged: make room in its "
+                "folder for a second copy, then try again."
             ) from error
+
+    def _not_writable(self, reason: str) -> NotWritableError:
+        return NotWritableError(
+            f"The database {self.path} can be read but not written ({reason}): nothing can be run, graded, named or "
+            f"deleted here. Copy it, with its journals ({self.journals.name}), to a place of yours and set ANAMNESIS_DB "
+            "to it.",
+            reason,
+        )
 
     def _connect(self, deadline: float, *, read_only: bool) -> Opened:
         """Connect, again and again while another process is in the way."""
@@ -234,12 +245,7 @@ class Store:
                         why = _first_line(error)
                         reason = why.rpartition(": ")[2]
                         if not read_only and any(words in message for words in _UNWRITABLE) and self.path.exists():
-                            raise NotWritableError(
-                                f"The database {self.path} can be read but not written ({reason}): "
-                                "nothing can be run, graded, named or deleted here. Copy it, with its journals "
-                                f"({self.journals.name}), to a place of yours and set ANAMNESIS_DB to it.",
-                                reason,
-                            ) from error
+                            raise self._not_writable(reason) from error
                         raise AnamnesisError(
                             f"The database {self.path} cannot be opened: {why.rstrip('.')}. Name another file in "
                             f"ANAMNESIS_DB; or, if it was a database once, move it elsewhere and {_REBUILD}"

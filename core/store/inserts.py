@@ -92,7 +92,7 @@ class _Chunk:
         return len(self.trial_ids) >= CHUNK_TRIALS or self.size >= CHUNK_BYTES or self.lines >= most_lines
 
 
-_UNSTORABLE = (
+UNSTORABLE = (
     *(duckdb.DataError, duckdb.IntegrityError, duckdb.ProgrammingError, pa.ArrowException),
     *(ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError),
 )
@@ -110,7 +110,7 @@ def insert_journals(lend: Lend, new_lines: Callable[[], Places], done: Inserted)
     done.journals = len(grown)
     try:
         _insert_all(lend, grown, done)
-    except _UNSTORABLE:
+    except UNSTORABLE:
         for path, place in new_lines().items():
             _insert_alone(lend, path, place, new_lines, done)
 
@@ -131,7 +131,7 @@ def _insert_alone(
         try:
             _insert_all(lend, {path: place}, done, most_lines)
             return
-        except _UNSTORABLE as error:
+        except UNSTORABLE as error:
             reason = error.with_traceback(None)  # a traceback would refer to the connection
             place = new_lines().get(path, place)
     with path.open("rb") as file:
@@ -166,7 +166,7 @@ def _chunks(
             for offset, line in read_lines(path, start):
                 try:
                     _add_line(chunk, line)
-                except _UNSTORABLE as error:
+                except UNSTORABLE as error:
                     raise damaged(path, offset, error) from error
                 chunk.size += offset - position
                 chunk.lines += 1

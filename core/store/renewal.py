@@ -11,8 +11,9 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
@@ -22,16 +23,15 @@ from core.errors import AnamnesisError
 from core.journal import DeletedLine, RunDeletedLine, read_lines
 from core.store import schema, tallies
 from core.store.former import FORMER, RENAMED, RENAMED_IN
-from core.store.inserts import POSITIONS, Inserted, grown_since, insert_journals
-from core.store.lease import NAME, RENEWED, sql_literal, transaction
+from core.store.inserts import POSITIONS, UNSTORABLE, Inserted, grown_since, insert_journals
+from core.store.lease import NAME, RENEWED, close_engines, sql_literal, transaction
 from core.store.stored_table import Row, Table
 from core.store.tables import OF_TRIALS, TABLES, insert, records
 from core.store.written import StoredLines, insert_lines, journal_rows
 
 log = logging.getLogger(__name__)
 _NEW = "renewed"
-_COPIED = tuple(t for t in TABLES.values() if not t.counted and t.name not in ("migrations", "journal_positions"))
-"""The tables whose rows an old file may have and the journals not."""
+_MADE_ANEW = ("migrations", "journal_positions")
 
 
 def renew(connection: duckdb.DuckDBPyConnection, path: Path, journals: Path, older: tuple[int, str]) -> None:
@@ -49,21 +49,28 @@ def renew(connection: duckdb.DuckDBPyConnection, path: Path, journals: Path, old
         with _attached(connection, draft):
             with transaction(connection):
                 schema.create(connection)
-                _copy(connection, TABLES["cases"], number)  # with the times at which they were added
+                old = _Old(connection, number, _columns(connection))
+                old.copy(TABLES["cases"])  # with the times at which they were added
             done = Inserted()
             insert_journals(lambda: _lent(connection), lambda: _new_lines(connection, paths), done)
             with transaction(connection):
                 _name_deleted(connection, paths)
-                _copy_all(connection, stored, number)
+                old.copy_all(stored)
                 tallies.recount(connection)
                 tallies.recount_served(connection)
         with _attached(connection, draft, "(READ_ONLY)"):
-            if missing := _missing(connection, number):
+            if missing := old.missing():
                 raise AnamnesisError(
                     f"The database {path} of version {program} cannot be brought up to date, and is unchanged: the new "
                     f"file would lack {', '.join(f'{count:,} rows of {name}' for name, count in missing.items())}."
                 )
         kept = _put_in_place(draft, path, program)
+    except UNSTORABLE as error:
+        reason = str(error).splitlines()[0]
+        raise AnamnesisError(
+            f"The database {path} of version {program} cannot be brought up to date ({reason}), and is unchanged: open "
+            "it with that version."
+        ) from error
     finally:
         _remove(draft)
     for problem in done.damaged.values():
@@ -79,8 +86,12 @@ def _attached(connection: duckdb.DuckDBPyConnection, draft: Path, mode: str = ""
     try:
         yield
     finally:
-        connection.execute(f"USE {NAME}")
-        connection.execute(f"DETACH {_NEW}")
+        try:
+            connection.execute(f"USE {NAME}")
+            connection.execute(f"DETACH {_NEW}")
+        except duckdb.Error:  # the disk is full
+            close_engines()
+            raise
 
 
 @contextmanager
@@ -117,59 +128,69 @@ def _name_deleted(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path]) 
     )
 
 
-def _copy_all(connection: duckdb.DuckDBPyConnection, stored: StoredLines, number: int) -> None:
-    for table in (table for table in _COPIED if not table.has_lines):
-        _copy(connection, table, number)
-    insert_lines(connection, stored.lines)
-    for table in (table for table in _COPIED if table.has_lines):  # such as rows by rules, which have no lines
-        _copy(connection, table, number)
-    for name in FORMER.keys() & _columns(connection).keys():
-        if FORMER[name].people is None:  # the rows of people are lines
-            rows: dict[str, list[Row]] = {}
-            for values in records(connection.execute(f"FROM {NAME}.{name} ORDER BY rowid")):
-                for row in FORMER[name].rows(values):
-                    rows.setdefault(row.stored_in.name, []).append(row)
-            for of_table in rows.values():
-                insert(connection, of_table)
-    # a line of a job may be folded after the deletion of the trial that it is about
-    for name in OF_TRIALS:
-        if name != "calls":
-            connection.execute(f"DELETE FROM {name} WHERE trial_id IN (FROM gone_trials)")
+@dataclass(frozen=True)
+class _Old:
+    """The old file: the number of its schema, and its tables with their columns."""
 
+    connection: duckdb.DuckDBPyConnection
+    number: int
+    columns: Mapping[str, Collection[str]]
 
-def _copy(connection: duckdb.DuckDBPyConnection, table: Table, number: int) -> None:
-    """Copy the rows of the old file that the new one lacks, in their order."""
-    of_old = _columns(connection).get(table.name, ())
-    names = [name for name in (*table.columns, *["line_id"] * table.has_lines) if name in of_old]
-    if names:
-        chosen = ", ".join(f"old.{name}" for name in names)
-        lacking = _lacking(table, number, of_old)
-        connection.execute(f"INSERT INTO {table.name} BY NAME SELECT {chosen} FROM {lacking} ORDER BY place")
+    @property
+    def tables(self) -> list[Table]:
+        """The present tables whose rows the old file may have and the journals not."""
+        tables = (TABLES[name] for name in TABLES if name in self.columns and name not in _MADE_ANEW)
+        return [table for table in tables if not table.counted]
 
+    def copy_all(self, stored: StoredLines) -> None:
+        """Copy what the new file lacks after the fold of the journals; ``stored`` are the rows of people."""
+        for table in (table for table in self.tables if not table.has_lines):
+            self.copy(table)
+        insert_lines(self.connection, stored.lines)
+        for table in (table for table in self.tables if table.has_lines):  # such as rows by rules, which have no lines
+            self.copy(table)
+        for name in FORMER.keys() & self.columns.keys():
+            if FORMER[name].people is None:  # the rows of people are lines
+                rows: dict[str, list[Row]] = {}
+                for values in records(self.connection.execute(f"FROM {NAME}.{name} ORDER BY rowid")):
+                    for row in FORMER[name].rows(values):
+                        rows.setdefault(row.stored_in.name, []).append(row)
+                for of_table in rows.values():
+                    insert(self.connection, of_table)
+        # a line of a job may be folded after the deletion of the trial that it is about
+        for name in OF_TRIALS:
+            if name != "calls":
+                self.connection.execute(f"DELETE FROM {name} WHERE trial_id IN (FROM gone_trials)")
 
-def _missing(connection: duckdb.DuckDBPyConnection, number: int) -> dict[str, int]:
-    """Return table → number of rows of the old file that the new one lacks."""
-    missing = {}
-    for table in _COPIED:
-        if of_old := _columns(connection).get(table.name):
-            sql = f"SELECT count(*) FROM {_lacking(table, number, of_old)}"
-            ((missing[table.name],),) = connection.execute(sql).fetchall()
-    return {name: count for name, count in missing.items() if count}
+    def copy(self, table: Table) -> None:
+        """Copy the rows that the new file lacks, in their order."""
+        of_both = (*table.columns, *["line_id"] * table.has_lines)
+        chosen = ", ".join(f"old.{name}" for name in of_both if name in self.columns[table.name])
+        self.connection.execute(
+            f"INSERT INTO {table.name} BY NAME SELECT {chosen} FROM {self._lacking(table)} ORDER BY place"
+        )
 
+    def missing(self) -> dict[str, int]:
+        """Return table → number of rows that the new file lacks."""
+        counts = {
+            table.name: self.connection.execute(f"SELECT count(*) FROM {self._lacking(table)}").fetchall()[0][0]
+            for table in self.tables
+        }
+        return {name: number for name, number in counts.items() if number}
 
-def _lacking(table: Table, number: int, of_old: Collection[str]) -> str:
-    """Return SQL of the rows of the old file that the new one lacks, apart from those that journals delete."""
-    renamed = RENAMED.get(table.name, {}) if number < RENAMED_IN else {}
-    replaced = f"REPLACE ({', '.join(f'{sql} AS {name}' for name, sql in renamed.items())})" if renamed else ""
-    same = " AND ".join(f"new.{name} IS NOT DISTINCT FROM old.{name}" for name in table.key)
-    joins = [f"ANTI JOIN {_NEW}.{table.name} AS new ON {same}"]
-    if table.name == "trials" or (table.of == "trial" and table.name != "calls"):
-        joins.append("ANTI JOIN gone_trials ON gone_trials.trial_id = old.trial_id")
-    if table.name == "runs" or table.of == "run":
-        joins.append("ANTI JOIN gone_runs ON gone_runs.run_id = old.run_id")
-    if table.has_lines and "line_id" in of_old:
-        joins.append(f"ANTI JOIN {_NEW}.withdrawn ON withdrawn.line_id = old.line_id")
-    return f"(SELECT * {replaced}, rowid AS place FROM {NAME}.{table.name}) AS old {' '.join(joins)}"
+    def _lacking(self, table: Table) -> str:
+        """Return SQL of the rows that the new file lacks, apart from those that journals delete."""
+        renamed = RENAMED.get(table.name, {}) if self.number < RENAMED_IN else {}
+        replaced = f"REPLACE ({', '.join(f'{sql} AS {name}' for name, sql in renamed.items())})" if renamed else ""
+        same = " AND ".join(f"new.{name} IS NOT DISTINCT FROM old.{name}" for name in table.key)
+        joins = [f"ANTI JOIN {_NEW}.{table.name} AS new ON {same}"]
+        if table.name == "trials" or (table.of == "trial" and table.name != "calls"):
+            joins.append("ANTI JOIN gone_trials ON gone_trials.trial_id = old.trial_id")
+        if table.name == "runs" or table.of == "run":
+            joins.append("ANTI JOIN gone_runs ON gone_runs.run_id = old.run_id")
+        if table.has_lines and "line_id" in self.columns[table.name]:
+            joins.append(f"ANTI JOIN {_NEW}.withdrawn ON withdrawn.line_id = old.line_id")
+        return f"(SELECT * {replaced}, rowid AS place FROM {NAME}.{table.name}) AS old {' '.join(joins)}"
 
 
 def _columns(connection: duckdb.DuckDBPyConnection) -> dict[str, list[str]]:
