@@ -225,8 +225,8 @@ class Store:
     def _not_writable(self, reason: str) -> NotWritableError:
         return NotWritableError(
             f"The database {self.path} can be read but not written ({reason}): nothing can be run, graded, named or "
-            f"deleted here. Copy it, with its journals ({self.journals.name}), to a place of yours and set ANAMNESIS_DB "
-            "to it.",
+            f"deleted here. Copy it, with its journals ({self.journals.name}), to a place of yours and set "
+            "ANAMNESIS_DB to it.",
             reason,
         )
 
