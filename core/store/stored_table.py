@@ -143,9 +143,12 @@ def _constraint(column: Field[Any], optional: bool) -> str:
     return f"{needed} DEFAULT {repr(column.default) if isinstance(column.default, str) else column.default}"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Row:
-    """A row of a table. A subclass is a frozen dataclass whose class arguments are the facts about its ``Table``."""
+    """A row of a table. A subclass is a dataclass whose class arguments are the facts about its ``Table``.
+
+    Rows are never changed. They are not frozen because that would make a large insert twice as slow.
+    """
 
     stored_in: ClassVar[Table]
 

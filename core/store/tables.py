@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import duckdb
@@ -24,7 +25,7 @@ from core.store.stored_table import Integer, Json, People, Row, Table
 TableRow = tuple[Any, ...]
 
 
-@dataclass(frozen=True)
+@dataclass
 class MigrationRow(Row, table="migrations", key="name", primary=True):
     """The schema of this file, under the name that earlier versions gave to the last step that led to it."""
 
@@ -33,7 +34,7 @@ class MigrationRow(Row, table="migrations", key="name", primary=True):
     program: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class RunRow(Row, table="runs", key="run_id", primary=True):
     """A run: its cast, settings and data set."""
 
@@ -61,7 +62,7 @@ class RunRow(Row, table="runs", key="run_id", primary=True):
     hypothesis: str | None = None  # text, primary outcome and margin as JSON, stated before the first call
 
 
-@dataclass(frozen=True)
+@dataclass
 class CaseRow(Row, table="cases", key="case_key content_hash", primary=True):
     """A content of a case; the newest of a key counts."""
 
@@ -89,7 +90,7 @@ class CaseRow(Row, table="cases", key="case_key content_hash", primary=True):
     asks_for: str | None  # diagnosis, test, treatment …
 
 
-@dataclass(frozen=True)
+@dataclass
 class RunLabelRow(
     Row,
     table="run_labels",
@@ -108,7 +109,7 @@ class RunLabelRow(
     labelled_at: float
 
 
-@dataclass(frozen=True)
+@dataclass
 class RunCaseRow(Row, table="run_cases", of="run", key="run_id case_key", primary=True):
     """A case of a run."""
 
@@ -118,7 +119,7 @@ class RunCaseRow(Row, table="run_cases", of="run", key="run_id case_key", primar
     position: Integer
 
 
-@dataclass(frozen=True)
+@dataclass
 class TrialRow(Row, table="trials", of="run", key="trial_id", primary=True, texts="summary end_detail failure_message"):
     """One trial of a case in a run."""
 
@@ -141,7 +142,7 @@ class TrialRow(Row, table="trials", of="run", key="trial_id", primary=True, text
     content_hash: str | None = None  # of the case in its run; None: its journal does not have the cases
 
 
-@dataclass(frozen=True)
+@dataclass
 class UtteranceRow(Row, table="utterances", of="trial", key="trial_id position", child=True, texts="text"):
     """A message of a conversation."""
 
@@ -153,7 +154,7 @@ class UtteranceRow(Row, table="utterances", of="trial", key="trial_id position",
     call_id: str | None
 
 
-@dataclass(frozen=True)
+@dataclass
 class AnswerRow(
     Row, table="answers", of="trial", key="trial_id format question_type", child=True, texts="response detail"
 ):
@@ -169,7 +170,7 @@ class AnswerRow(
     call_id: str | None
 
 
-@dataclass(frozen=True)
+@dataclass
 class GradeRow(
     Row, table="grades", of="trial", key="trial_id format question_type rule grader graded_at", texts="extracted"
 ):
@@ -188,7 +189,7 @@ class GradeRow(
     rule_version: Integer | None = 1  # of a rule; 1 for a model
 
 
-@dataclass(frozen=True)
+@dataclass
 class CallRow(Row, table="calls", of="trial", key="trial_id call_id", unique=True):
     """A call of a model. It stays when its trial is deleted, because it was paid for."""
 
@@ -219,7 +220,7 @@ class CallRow(Row, table="calls", of="trial", key="trial_id call_id", unique=Tru
     price_source: str | None  # None: no price is known
 
 
-@dataclass(frozen=True)
+@dataclass
 class ForkRow(Row, table="forks", of="trial", key="trial_id", primary=True, child=True):
     """The origin of a branch."""
 
@@ -229,7 +230,7 @@ class ForkRow(Row, table="forks", of="trial", key="trial_id", primary=True, chil
     changes: Sequence[str]
 
 
-@dataclass(frozen=True)
+@dataclass
 class ProbeRow(Row, table="probes", of="trial", key="trial_id turn rank", child=True, texts="diagnosis"):
     """A diagnosis that the doctor considers after a turn."""
 
@@ -240,7 +241,7 @@ class ProbeRow(Row, table="probes", of="trial", key="trial_id turn rank", child=
     probability: float
 
 
-@dataclass(frozen=True)
+@dataclass
 class MisuseRow(Row, table="misuses", of="trial", key="trial_id turn kinds detail", child=True, texts="detail"):
     """A turn in which a tag was misused."""
 
@@ -250,7 +251,7 @@ class MisuseRow(Row, table="misuses", of="trial", key="trial_id turn kinds detai
     detail: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class RatingRow(Row, table="ratings", of="trial", key="trial_id quality rater call_id", child=True, texts="words"):
     """A rating of a conversation in its trial."""
 
@@ -262,7 +263,7 @@ class RatingRow(Row, table="ratings", of="trial", key="trial_id quality rater ca
     call_id: str | None
 
 
-@dataclass(frozen=True)
+@dataclass
 class ProfileRow(
     Row,
     table="profiles",
@@ -285,7 +286,7 @@ class ProfileRow(
     made_at: float
 
 
-@dataclass(frozen=True)
+@dataclass
 class CompletionRow(
     Row, table="completions", of="case", key="case_key content_hash model prompt_hash made_at", job=True, exported=False
 ):
@@ -310,7 +311,7 @@ class CompletionRow(
         return self.case_key.partition("/")[0]
 
 
-@dataclass(frozen=True)
+@dataclass
 class VariantRow(Row, table="variants", of="trial", key="variant_id", primary=True, job=True, exported=False):
     """A step of a trial that was run again with a changed request."""
 
@@ -325,7 +326,7 @@ class VariantRow(Row, table="variants", of="trial", key="variant_id", primary=Tr
     visitor: str | None = ""
 
 
-@dataclass(frozen=True)
+@dataclass
 class JournalPositionRow(Row, table="journal_positions"):
     """How far a journal is in the database; of a path the row with the highest ``ordinal`` counts."""
 
@@ -335,7 +336,7 @@ class JournalPositionRow(Row, table="journal_positions"):
     ordinal: int
 
 
-@dataclass(frozen=True)
+@dataclass
 class AnnotationRow(
     Row,
     table="annotations",
@@ -357,7 +358,7 @@ class AnnotationRow(
     seconds: float | None = None  # from opening the item to saving
 
 
-@dataclass(frozen=True)
+@dataclass
 class ReviewItemRow(Row, table="review_items", of="item", key="review_id item", part=True):
     """An item of a review."""
 
@@ -367,7 +368,7 @@ class ReviewItemRow(Row, table="review_items", of="item", key="review_id item", 
     annotators: Sequence[str]  # a third is asked only if two differ
 
 
-@dataclass(frozen=True)
+@dataclass
 class ReviewRow(
     Row,
     table="reviews",
@@ -384,7 +385,7 @@ class ReviewRow(
     created_at: float
 
 
-@dataclass(frozen=True)
+@dataclass
 class UnblindingRow(
     Row,
     table="unblindings",
@@ -399,7 +400,7 @@ class UnblindingRow(
     unblinded_at: float
 
 
-@dataclass(frozen=True)
+@dataclass
 class FactSetRow(
     Row,
     table="fact_sets",
@@ -416,7 +417,7 @@ class FactSetRow(
     made_at: float
 
 
-@dataclass(frozen=True)
+@dataclass
 class FactJudgementRow(Row, table="fact_judgements", of="trial", key="trial_id model prompt_hash judged_at", job=True):
     """A model's judgement of what became of the facts of a case in a conversation."""
 
@@ -433,7 +434,7 @@ class FactJudgementRow(Row, table="fact_judgements", of="trial", key="trial_id m
     judged_at: float
 
 
-@dataclass(frozen=True)
+@dataclass
 class HistoryItemsRow(
     Row,
     table="history_items",
@@ -451,7 +452,7 @@ class HistoryItemsRow(
     made_at: float
 
 
-@dataclass(frozen=True)
+@dataclass
 class CaseLabelRow(
     Row,
     table="case_labels",
@@ -472,7 +473,7 @@ class CaseLabelRow(
     made_at: float
 
 
-@dataclass(frozen=True)
+@dataclass
 class ScoreRow(Row, table="scores", of="trial", key="trial_id measure measure_version name against computed_at"):
     """A score by a measure. A row without a name says that the trial was measured."""
 
@@ -487,7 +488,7 @@ class ScoreRow(Row, table="scores", of="trial", key="trial_id measure measure_ve
     series: Sequence[float | None] | None  # the value point by point over the conversation
 
 
-@dataclass(frozen=True)
+@dataclass
 class ReleaseFileRow(Row, table="release_files", key="run_id path"):
     """A file of an imported release."""
 
@@ -500,7 +501,7 @@ class ReleaseFileRow(Row, table="release_files", key="run_id path"):
     imported_at: float
 
 
-@dataclass(frozen=True)
+@dataclass
 class ReleasePromptRow(Row, table="release_prompts", key="prompt_hash", primary=True):
     """A doctor's prompt of a release."""
 
@@ -508,7 +509,7 @@ class ReleasePromptRow(Row, table="release_prompts", key="prompt_hash", primary=
     template: str  # without its specialty
 
 
-@dataclass(frozen=True)
+@dataclass
 class ReleaseDocumentRow(Row, table="release_documents", key="path"):
     """A file of a release that is stored unchanged."""
 
@@ -518,7 +519,7 @@ class ReleaseDocumentRow(Row, table="release_documents", key="path"):
     imported_at: float
 
 
-@dataclass(frozen=True)
+@dataclass
 class PatientJudgementRow(
     Row, table="patient_judgements", of="trial", key="trial_id model prompt_hash judged_at", job=True
 ):
@@ -536,7 +537,7 @@ class PatientJudgementRow(
     judged_at: float
 
 
-@dataclass(frozen=True)
+@dataclass
 class ReportFieldRow(
     Row, table="report_fields", key="runs field made_by made_at", people=People("report_field", "made_at", "made_by")
 ):
@@ -550,7 +551,7 @@ class ReportFieldRow(
     made_at: float
 
 
-@dataclass(frozen=True)
+@dataclass
 class RubricRow(
     Row, table="rubrics", key="name rubric_hash made_by made_at", people=People("rubric", "made_at", "made_by")
 ):
@@ -563,7 +564,7 @@ class RubricRow(
     made_at: float
 
 
-@dataclass(frozen=True)
+@dataclass
 class RubricJudgementRow(
     Row,
     table="rubric_judgements",
@@ -591,7 +592,7 @@ class RubricJudgementRow(
     judged_at: float
 
 
-@dataclass(frozen=True)
+@dataclass
 class PrefixAnswerRow(
     Row,
     table="prefix_answers",
@@ -618,7 +619,7 @@ class PrefixAnswerRow(
     answered_at: float
 
 
-@dataclass(frozen=True)
+@dataclass
 class UrgencyAnswerRow(Row, table="urgency_answers", of="trial", key="trial_id model prompt_hash asked_at", job=True):
     """How soon the patient must be seen, by the model that was the doctor of the conversation, asked afterwards."""
 
@@ -635,7 +636,7 @@ class UrgencyAnswerRow(Row, table="urgency_answers", of="trial", key="trial_id m
     asked_at: float
 
 
-@dataclass(frozen=True)
+@dataclass
 class ModelRatingRow(Row, table="model_ratings", of="item", key="item question model prompt_hash rated_at", job=True):
     """A model's answer to one question of a review form about one item."""
 
@@ -652,7 +653,7 @@ class ModelRatingRow(Row, table="model_ratings", of="item", key="item question m
     rated_at: float
 
 
-@dataclass(frozen=True)
+@dataclass
 class WithdrawnRow(Row, table="withdrawn", key="line_id", unique=True):
     """A journal line of people that was withdrawn."""
 
@@ -662,7 +663,7 @@ class WithdrawnRow(Row, table="withdrawn", key="line_id", unique=True):
     withdrawn_at: float
 
 
-@dataclass(frozen=True)
+@dataclass
 class TallyRow(Row, table="tallies", of="run", counted=True):
     """A number of answers with the same verdict."""
 
@@ -679,7 +680,7 @@ class TallyRow(Row, table="tallies", of="run", counted=True):
     n: int  # answers
 
 
-@dataclass(frozen=True)
+@dataclass
 class JudgedRow(Row, table="judged", of="run", counted=True):
     """A number of verdicts of one grader in a run."""
 
@@ -691,7 +692,7 @@ class JudgedRow(Row, table="judged", of="run", counted=True):
     n: int  # verdicts
 
 
-@dataclass(frozen=True)
+@dataclass
 class ServedRow(Row, table="served", of="run", counted=True):
     """A number of calls by the name under which a provider served the model."""
 
@@ -729,7 +730,7 @@ def arrow_table(schema: pa.Schema, rows: Sequence[TableRow]) -> pa.Table:
 def arrow_rows(rows: Sequence[Row]) -> pa.Table:
     """Return rows of one table, at least one, in Arrow."""
     schema = rows[0].stored_in.schema
-    arrays = [pa.array([getattr(row, field.name) for row in rows], field.type) for field in schema]
+    arrays = [pa.array(list(map(attrgetter(field.name), rows)), field.type) for field in schema]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 

@@ -182,7 +182,7 @@ def test_a_column_more_is_one_field_more(store: Store, monkeypatch: pytest.Monke
     with store.write() as connection:
         insert(connection, [ScoreRow("t", "m", "1", "recall", 0.5, None, 0.0, "h", [0.25, None])])
 
-    @dataclass(frozen=True)
+    @dataclass
     class ColouredRow(ScoreRow, table="scores", of="trial", key=" ".join(ScoreRow.stored_in.key)):
         colour: str | None = "red"
 

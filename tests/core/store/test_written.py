@@ -343,14 +343,14 @@ def test_a_line_of_a_newer_program_is_named_and_what_comes_before_is_shown(store
 
 
 def test_a_new_kind_needs_its_table(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    @dataclass(frozen=True)
+    @dataclass
     class SceneRow(Row, table="scenes", part=True):
         dream_id: str
         place: str
 
     people = People("dream", "dreamt_at", "dreamer", {"scenes": "scenes"})
 
-    @dataclass(frozen=True)
+    @dataclass
     class DreamRow(Row, table="dreams", key="dream_id", people=people):
         dream_id: str
         dreamer: str
