@@ -23,7 +23,7 @@ from typing import Annotated, Any, Literal
 
 import orjson
 from filelock import FileLock, Timeout
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from core import access, paths
 from core.bounds import BigInt, Int, Moment, Row, Trials
@@ -212,34 +212,14 @@ class RunDeletedLine(_Line):
     run_id: str
 
 
-ROWS_OF_TRIALS = (
-    "judgements", "patient_judgements", "fact_judgements", "rubric_judgements", "prefix_answers", "urgency_answers",
-)  # fmt: skip
-"""Tables with results of jobs about a trial: they are deleted with it, and are in its bundle."""
-ROW_TABLES = (
-    *ROWS_OF_TRIALS,
-    "profiles", "completions", "variants", "run_labels", "history_items", "case_labels", "model_ratings",
-)  # fmt: skip
-
-
-REMOVED: frozenset[str] = frozenset({"continuations", "plan", "replicates"})
-"""Tables of rows, and kinds of rows by people, that earlier versions had: their lines are skipped and counted."""
-
-
-def _row_table(name: str) -> str:
-    if name not in ROW_TABLES:
-        raise ValueError(f"there is no table {name} of results")
-    return name
-
-
 class RowLine(_Line):
-    """A result of a job other than a trial or verdict: a row of ``table``.
+    """A result of a job other than a trial or verdict: a row of ``table`` (``core.store.tables``).
 
     Such jobs have separate journals without the header of a run.
     """
 
     type: Literal["row"] = "row"
-    table: Annotated[str, AfterValidator(_row_table)]
+    table: str
     row: Row
     unit: str = ""
     """The piece of work that this line completes: its replies are used up."""
@@ -280,13 +260,6 @@ class WithdrawnLine(_Line):
     lines: list[str]
 
 
-class RemovedLine(_Line):
-    """A line of an earlier version whose kind this version does not have any more; it is never written."""
-
-    type: Literal["removed"] = "removed"
-    kind: str
-
-
 JournalLine = (
     RunHeader
     | TrialLine
@@ -299,7 +272,6 @@ JournalLine = (
     | DoneLine
     | WrittenLine
     | WithdrawnLine
-    | RemovedLine
 )
 _LINE: TypeAdapter[JournalLine] = TypeAdapter(Annotated[JournalLine, Field(discriminator="type")])
 
@@ -617,8 +589,6 @@ def read_lines(
                     fields = _migrated(fields)
                 if isinstance(fields, dict) and fields.get("type") == "trial":
                     fields = _with_calls(fields, paid)
-                if isinstance(fields, dict) and (kind := _removed_kind(fields)):
-                    fields = {"type": "removed", "kind": kind}
                 line = _LINE.validate_python(fields)
                 if isinstance(line, ReplyLine) and whole:
                     of_unit = newest.setdefault(line.unit, NewestCalls())
@@ -666,11 +636,6 @@ def damaged(path: Path, end: int, error: Exception) -> AnamnesisError:
         f"line out and resume the run ({fault_of(error, 'the line')}); its lines from there on are left out, and "
         "`python -m core verify` compares the others with the database."
     )
-
-
-def _removed_kind(line: dict[str, Any]) -> str:
-    kind = {"row": line.get("table"), "written": line.get("kind")}.get(str(line.get("type")))
-    return kind if kind in REMOVED else ""
 
 
 def _migrated(line: dict[str, Any]) -> dict[str, Any]:

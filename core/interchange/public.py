@@ -18,7 +18,7 @@ from core.journal import WrittenLine
 from core.store.conditions import Condition
 from core.store.queries.cases import CaseKey, cases_of
 from core.store.queries.runs import WATCHED
-from core.store.written import KINDS
+from core.store.written import author_column
 
 PERSON = "human/"
 """Begins the name of a person who played a seat or answered as a doctor."""
@@ -101,7 +101,7 @@ def renamed(kind: str, row: Mapping[str, Any], rename: Callable[[str], str]) -> 
     the settings of runs contain that name.
     """
     changed = dict(row)
-    column = KINDS[kind].by
+    column = author_column(kind)
     if column and _by_person(kind, row):
         changed[column] = rename(row[column])
     if kind == "case_label" and row["origin"] == "review":  # its note lists the annotators
@@ -118,13 +118,13 @@ def renamed(kind: str, row: Mapping[str, Any], rename: Callable[[str], str]) -> 
 def _by_person(kind: str, row: Mapping[str, Any]) -> bool:
     if kind == "case_label":
         return bool(row["origin"] == "person")
-    author = row[KINDS[kind].by]
+    author = row[author_column(kind)]
     return bool(author) and not is_rule(author) and "/" not in author and author != "rules"
 
 
 def public_line(line: WrittenLine, rename: Callable[[str], str]) -> WrittenLine:
     """Return a line that people wrote with each name of a person renamed, as ``renamed``."""
-    what, column = renamed(line.kind, line.what, rename), KINDS[line.kind].by
+    what, column = renamed(line.kind, line.what, rename), author_column(line.kind)
     by = what[column] if column else line.by and rename(line.by)
     return line.model_copy(update={"what": what, "by": by})
 

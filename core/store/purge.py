@@ -30,7 +30,7 @@ from core.store.fold import fold
 from core.store.lease import gate_of
 from core.store.queries.run_labels import delete_run
 from core.store.queries.runs import run_record
-from core.store.tables import OF_A_TRIAL, delete_runs
+from core.store.tables import TABLES, delete_runs, delete_trials
 from core.store.tallies import recount, recount_served
 from core.store.written import forget_lines
 
@@ -86,7 +86,7 @@ class _Words:
             return (
                 row.get("trial_id") in self.trials or row.get("run_id") == self.run_id or self.in_item(row.get("item"))
             )
-        if kind == "written" and line.get("kind") in ("annotation", "label", "unblinding", "review", "report_field"):
+        if kind == "written":
             return (
                 about.get("run_id") == self.run_id
                 or self.run_id in (about.get("runs") or ())
@@ -247,9 +247,8 @@ def _delete_rows(connection: duckdb.DuckDBPyConnection, words: _Words) -> None:
     # their journals have the calls that followed a deleted one with all messages now, and are folded again
     follows = "list_contains(?, json_extract_string(request, '$.follows.call_id'))"
     connection.execute(f"DELETE FROM calls WHERE {follows}", [calls])
-    for table in OF_A_TRIAL:
-        connection.execute(f"DELETE FROM {table} WHERE list_contains(?, trial_id)", [trials])
-    for table in ("annotations", "review_items", "model_ratings"):
+    delete_trials(connection, "SELECT unnest(?::VARCHAR[])", [trials], calls=True)
+    for table in (name for name, table in TABLES.items() if table.of == "item"):
         items = connection.execute(f"SELECT DISTINCT item FROM {table}").fetchall()
         about = [item for (item,) in items if words.in_item(item)]
         connection.execute(f"DELETE FROM {table} WHERE list_contains(?, item)", [about])

@@ -24,7 +24,7 @@ from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.reviews import withdraw_review
 from core.store.queries.run_labels import labels
-from core.store.tables import SCHEMAS, delete_runs, records
+from core.store.tables import TABLES, delete_runs, records
 from core.store.written import remove_study, withdraw, write
 
 SAMPLE = "sample"
@@ -104,7 +104,7 @@ def pack(store: Store, packed: Path) -> int:
     """Write all runs and reviews of a store as a sample study; return the size of the file in bytes."""
     with store.read() as cursor:
         rows = {
-            table: records(cursor.execute(f"SELECT {', '.join(SCHEMAS[table].names)} FROM {table}"))
+            table: records(cursor.execute(f"SELECT {', '.join(TABLES[table].columns)} FROM {table}"))
             for table in _OF_PEOPLE
         }
     with tarfile.open(packed, "w:xz", preset=9) as file:
