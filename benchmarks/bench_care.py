@@ -23,11 +23,9 @@ from core.frameworks.automedic.queries import failures, ratings
 from core.frameworks.automedic.tags import plain_words, read_tags
 from core.stats.bootstrap import resampled_interval
 from core.store.database import Store
-from core.store.tables import TableRow, insert
+from core.store.tables import TABLES, TableRow, insert
 
 MODELS, ITEMS, DATASETS = 11, sized(2_000, 40), 4
-LATER: dict[str, TableRow] = {"grades": ("", 1)}
-"""Columns that came to a table after the rows below: the grader's own prompts, the version of the rule."""
 WORDS = "since when do you have this pain and does it come at night or after meals in your left side".split()
 
 
@@ -36,8 +34,8 @@ def fill(store: Store) -> None:
         for model in range(MODELS):
             rows = run_rows(f"run-{model}", random.Random(model))
             for name, new in rows.items():
-                select = "*" if name != "trials" else "*, NULL AS content_hash"
-                insert(connection, f"INSERT INTO {name} BY NAME SELECT {select} FROM incoming", name, new)
+                sql = f"INSERT INTO {name} BY NAME SELECT * FROM incoming"
+                insert(connection, [TABLES[name].row(*row) for row in new], sql)
 
 
 def run_rows(run_id: str, chance: random.Random) -> dict[str, list[TableRow]]:
@@ -61,15 +59,11 @@ def run_rows(run_id: str, chance: random.Random) -> dict[str, list[TableRow]]:
         "1",
         "local",
         1.0,
-        "",
-        "",
-        0,
-        None,
     )
     rows: dict[str, list[TableRow]] = {"runs": [header]}
     for item in range(ITEMS):
         for name, row in trial_rows(run_id, item, chance):
-            rows.setdefault(name, []).append(row + LATER.get(name, ()))
+            rows.setdefault(name, []).append(row)
     return rows
 
 

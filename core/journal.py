@@ -2,6 +2,8 @@
 
 Lines are written completely and synced, several together if several wait. A line that a crash cut off is not valid and
 is dropped at the next start. The record of a call is stored once, in its reply line; a finished trial refers to its id.
+A call is stored without the messages that an earlier call of its unit has (``core.short_calls``), so that a journal
+grows with the text of a conversation.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import hashlib
+import mmap
 import os
 import queue
 import shutil
@@ -20,13 +23,14 @@ from typing import Annotated, Any, Literal
 
 import orjson
 from filelock import FileLock, Timeout
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from core import access, paths
 from core.bounds import BigInt, Int, Moment, Row, Trials
 from core.case import Case
 from core.errors import AnamnesisError
-from core.events import Answered, CallRecord, Event, Graded, Parent, Speaker
+from core.events import Answered, Called, CallRecord, Event, Graded, Parent, Speaker
+from core.short_calls import NewestCalls, followed, whole_call
 from core.words import fault_of
 
 PRIVATE = ("live", "fork", "bench")
@@ -148,7 +152,8 @@ class ReplyLine(_Line):
 
     ``trial_id`` is the trial of the call, or its job. ``unit`` is the piece of work that made the call: if it is run
     again, it gets the same replies. ``key`` identifies the request (``core.asking.memory``), ``number`` counts earlier
-    equal requests of the unit, and ``place`` counts earlier calls of the unit.
+    equal requests of the unit, and ``place`` counts earlier calls of the unit. The call may be short
+    (``core.short_calls``): it follows a call of the same unit in an earlier line of the same journal.
     """
 
     type: Literal["reply"] = "reply"
@@ -207,38 +212,14 @@ class RunDeletedLine(_Line):
     run_id: str
 
 
-ROWS_OF_TRIALS = (
-    "judgements", "patient_judgements", "fact_judgements", "prefix_answers", "urgency_answers",
-)  # fmt: skip
-"""Tables with results of jobs about a trial: they are deleted with it, and are in its bundle."""
-FORMER_TABLES = ("model_ratings", "rubric_judgements")
-"""Tables of earlier versions, whose rows are judgements now (``core.store.former_rows``)."""
-ROW_TABLES = (
-    *ROWS_OF_TRIALS, *FORMER_TABLES,
-    "profiles", "completions", "variants", "run_labels", "history_items", "case_labels",
-)  # fmt: skip
-FORMER_TABLES = ("patient_judgements", "fact_judgements")
-"""Tables of earlier versions about trials, whose rows are judgements now (``core.store.former_rows``)."""
-
-
-REMOVED: frozenset[str] = frozenset({"continuations", "plan", "replicates"})
-"""Tables of rows, and kinds of rows by people, that earlier versions had: their lines are skipped and counted."""
-
-
-def _row_table(name: str) -> str:
-    if name not in (*ROW_TABLES, *FORMER_TABLES):
-        raise ValueError(f"there is no table {name} of results")
-    return name
-
-
 class RowLine(_Line):
-    """A result of a job other than a trial or verdict: a row of ``table``.
+    """A result of a job other than a trial or verdict: a row of ``table`` (``core.store.tables``).
 
     Such jobs have separate journals without the header of a run.
     """
 
     type: Literal["row"] = "row"
-    table: Annotated[str, AfterValidator(_row_table)]
+    table: str
     row: Row
     unit: str = ""
     """The piece of work that this line completes: its replies are used up."""
@@ -279,13 +260,6 @@ class WithdrawnLine(_Line):
     lines: list[str]
 
 
-class RemovedLine(_Line):
-    """A line of an earlier version whose kind this version does not have any more; it is never written."""
-
-    type: Literal["removed"] = "removed"
-    kind: str
-
-
 JournalLine = (
     RunHeader
     | TrialLine
@@ -298,7 +272,6 @@ JournalLine = (
     | DoneLine
     | WrittenLine
     | WithdrawnLine
-    | RemovedLine
 )
 _LINE: TypeAdapter[JournalLine] = TypeAdapter(Annotated[JournalLine, Field(discriminator="type")])
 
@@ -437,12 +410,15 @@ class JournalWriter(AbstractContextManager["JournalWriter"]):
 
 
 def line_bytes(line: JournalLine) -> bytes:
-    fields = line.model_dump(mode="json")
-    if isinstance(line, TrialLine):
-        for event in fields["events"]:
-            if event["kind"] == "called" and event["call"]["call_id"] in line.paid:
-                event["call_id"] = event.pop("call")["call_id"]
-    return orjson.dumps(fields) + b"\n"
+    if not isinstance(line, TrialLine):
+        return orjson.dumps(line.model_dump(mode="json")) + b"\n"
+    events = [
+        {"kind": "called", "call_id": event.call.call_id}
+        if isinstance(event, Called) and event.call.call_id in line.paid
+        else event.model_dump(mode="json")
+        for event in line.events
+    ]
+    return orjson.dumps({**line.model_dump(mode="json", exclude={"events"}), "events": events}) + b"\n"
 
 
 _Waiting = tuple[Sequence[JournalLine], "asyncio.Future[None]"]
@@ -581,14 +557,18 @@ def _drop_torn_line(path: Path) -> None:
         file.truncate(0)
 
 
-def read_lines(path: Path, start: int = 0, about: Sequence[str] = ()) -> Iterator[tuple[int, JournalLine]]:
+def read_lines(
+    path: Path, start: int = 0, about: Sequence[str] = (), *, whole: bool = True
+) -> Iterator[tuple[int, JournalLine]]:
     """Yield (offset after the line, line) for every complete line from byte ``start``.
 
     ``about`` selects lines that contain one of these texts. An incomplete last line is ignored; a damaged line, or one
     of a version before 0.4, raises ``AnamnesisError`` with its position. A trial gets its calls from the reply lines
-    before it, if they are after ``start``.
+    before it, if they are after ``start``. With ``whole``, short calls get their messages from the earlier lines, also
+    from those before ``start`` and those not selected.
     """
-    paid: dict[str, Any] = {}
+    paid: dict[str, CallRecord] = {}
+    newest: dict[str, NewestCalls] = {}
     patterns, offset = [text.encode() for text in about], start
     with path.open("rb") as file:
         file.seek(start)
@@ -609,14 +589,44 @@ def read_lines(path: Path, start: int = 0, about: Sequence[str] = ()) -> Iterato
                     fields = _migrated(fields)
                 if isinstance(fields, dict) and fields.get("type") == "trial":
                     fields = _with_calls(fields, paid)
-                if isinstance(fields, dict) and (kind := _removed_kind(fields)):
-                    fields = {"type": "removed", "kind": kind}
                 line = _LINE.validate_python(fields)
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+                if isinstance(line, ReplyLine) and whole:
+                    of_unit = newest.setdefault(line.unit, NewestCalls())
+                    if earlier := followed(line.call.request):
+                        call = of_unit.find(earlier) or _call_before(path, earlier, offset - len(raw))
+                        line = line.model_copy(update={"call": whole_call(line.call, call)})
+                    of_unit.add(line.call)
+            except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
                 raise damaged(path, offset, error) from error
             if isinstance(line, ReplyLine) and line.unit == line.trial_id:  # other calls are not referred to by trials
                 paid[line.call.call_id] = line.call
+            elif isinstance(line, (TrialLine, GradesLine, RowLine, DoneLine)):
+                newest.pop(line.trial_id if isinstance(line, TrialLine) else line.unit, None)
             yield offset, line
+
+
+def _call_before(path: Path, call_id: str, end: int) -> CallRecord | None:
+    """Return a whole call from the lines of a journal before byte ``end``; ``None`` if it is not there."""
+    calls: list[CallRecord] = []
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        while call_id:
+            position = data.rfind(b'"call":{"call_id":%b,' % orjson.dumps(call_id), 0, end)
+            if position < 0:
+                break
+            end = data.rfind(b"\n", 0, position) + 1
+            calls.append(CallRecord.model_validate(orjson.loads(data[end : data.find(b"\n", position)])["call"]))
+            call_id = followed(calls[-1].request)
+    whole: CallRecord | None = None
+    for call in reversed(calls):
+        whole = whole_call(call, whole) if followed(call.request) else call
+    return whole
+
+
+def with_whole_call(path: Path, reply: dict[str, Any], start: int) -> bytes:
+    """Return the reply line at byte ``start`` with its whole call, for a journal without the line that it follows."""
+    line = ReplyLine.model_validate(reply)
+    call = whole_call(line.call, _call_before(path, followed(line.call.request), start))
+    return line_bytes(line.model_copy(update={"call": call}))
 
 
 def damaged(path: Path, end: int, error: Exception) -> AnamnesisError:
@@ -626,11 +636,6 @@ def damaged(path: Path, end: int, error: Exception) -> AnamnesisError:
         f"line out and resume the run ({fault_of(error, 'the line')}); its lines from there on are left out, and "
         "`python -m core verify` compares the others with the database."
     )
-
-
-def _removed_kind(line: dict[str, Any]) -> str:
-    kind = {"row": line.get("table"), "written": line.get("kind")}.get(str(line.get("type")))
-    return kind if kind in REMOVED else ""
 
 
 def _migrated(line: dict[str, Any]) -> dict[str, Any]:
@@ -678,4 +683,4 @@ def spoken_in(path: Path, trial_id: str) -> list[tuple[Speaker, str]]:
 
 
 def done_trials(path: Path) -> set[str]:
-    return {line.trial_id for _, line in read_lines(path) if isinstance(line, TrialLine)}
+    return {line.trial_id for _, line in read_lines(path, whole=False) if isinstance(line, TrialLine)}

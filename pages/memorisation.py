@@ -14,8 +14,9 @@ from core.jobs.completing import Completing
 from core.measures.accuracy import report as accuracy
 from core.measures.base import Row, Section
 from core.measures.memorisation import ACCURACY, FLAG, SIMILARITIES, VARIANTS, flagged, histogram_of, variant_of
-from core.store.queries.completions import StoredCompletion, completions
+from core.store.queries.completions import completions
 from core.store.selection import Selection
+from core.store.tables import CompletionRow
 from pages.kit.cached import ask
 from pages.kit.cases import choose_case
 from pages.kit.controls import choose, choose_several
@@ -155,7 +156,7 @@ def _draw_form() -> None:
     draw_start(job, "Start the test", "play_arrow", "memorisation_start")
 
 
-def _draw_cases(completions_of_model: Sequence[StoredCompletion]) -> None:
+def _draw_cases(completions_of_model: Sequence[CompletionRow]) -> None:
     """Draw a model's completions, the most similar first, and the chosen one next to the original."""
     table = pd.DataFrame(
         {

@@ -26,7 +26,7 @@ import typer.main
 from hypothesis import settings
 
 from core.browser import find_browser
-from core.store import database, lease, migrations
+from core.store import database, lease, schema
 from core.store.database import Store
 from tests.support.chromium import NO_BROWSER
 from tests.support.dashboard import Dashboard, shared
@@ -168,20 +168,20 @@ def sealed(monkeypatch: pytest.MonkeyPatch, _engines_go_on: EngineOf) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _empty_databases_are_copies(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Run the migration scripts once per worker: they take a tenth of a second, and most tests need a database.
+    """Create the tables once per worker: that takes a tenth of a second, and most tests need a database.
 
-    Child processes of tests run the scripts.
+    Child processes of tests create them.
     """
-    made: dict[tuple[str, ...], Path] = {}
+    made: dict[str, Path] = {}
     make = database._make_empty
 
     def copy(path: Path) -> None:
-        scripts = tuple(migrations.MIGRATIONS)
-        if scripts not in made:
+        name = schema.present()
+        if name not in made:
             first = tmp_path_factory.mktemp("empty") / "empty.duckdb"
             make(first)
-            made[scripts] = first
-        shutil.copyfile(made[scripts], path)
+            made[name] = first
+        shutil.copyfile(made[name], path)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(database, "_make_empty", copy)

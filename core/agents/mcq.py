@@ -179,8 +179,11 @@ _MAX_GROUPS = 200
 
 def _chosen_positions(response: str, choices: _Choices) -> list[int]:
     text = _plain(response)
-    after_label = max((label.end() for label in words.ANSWERS.finditer(text)), default=1)
-    for heading in itertools.islice(words.HEADING.finditer(text, after_label), _MAX_HEADINGS):
+    headings: Iterable[re.Match[str]] = ()
+    if words.HEADING.search(text, 1):  # few responses have a heading, and the search for labels takes longer
+        after_label = max((label.end() for label in words.ANSWERS.finditer(text)), default=1)
+        headings = itertools.islice(words.HEADING.finditer(text, after_label), _MAX_HEADINGS)
+    for heading in headings:
         marked, mentioned = _mark_names(text[: heading.start()], choices)
         stated = _Reading(marked, mentioned, choices, bool(choices.letters)).stated()
         if len(stated) == 1:  # the rest explains the answer

@@ -97,7 +97,7 @@ async def call(
     except ProviderError as error:
         record = _record_of_failure(call_id, role, purpose, model.name, parts, sent, error)
         if pending is not None:
-            await pending.keep(record)
+            record = await pending.keep(record)
             if streamed.over_budget:  # the unit stays unfinished, and is resumed once there is more money
                 pending.stop()
         raise CallFailed(Called(call=record), error) from error
@@ -105,7 +105,7 @@ async def call(
     assert completion is not None, "a stream ends with its completion"
     record = _record(call_id, role, purpose, model.name, parts, completion)
     if pending is not None:
-        await pending.keep(record)
+        record = await pending.keep(record)
     if completion.on_journaled is not None:
         completion.on_journaled()
     yield Called(call=record)

@@ -30,6 +30,7 @@ from core.journal import DoneLine, GradesLine, Journal, ReplyLine, RowLine, Tria
 from core.models.base import Message, Sampling
 from core.models.pictures import recorded
 from core.models.prices import total
+from core.short_calls import NewestCalls, short_call, whole_call
 from core.words import money
 
 _GRADING = '"role":"grader"'
@@ -258,6 +259,8 @@ class Unit:
         """Requests that a stored reply answered."""
         self.paid: set[str] = set()
         """Ids of the calls that are in the journal."""
+        self.newest = NewestCalls()
+        """Of the calls that are in the journal."""
         self.done = False
         self.totals = WorkTotals(1)
         """The unit's calls so far, earlier goes included."""
@@ -299,6 +302,7 @@ class Unit:
             self.remembered += 1
             if not elsewhere:
                 self.paid.add(reply.call.call_id)
+                self.newest.add(reply.call)
                 self.totals.add(reply.call)
         elif self.replies.over():
             raise JobOver
@@ -380,9 +384,14 @@ class PendingCall:
         """Stop because the job's budget is used up."""
         raise JobOver
 
-    async def keep(self, call: CallRecord) -> None:
-        """Journal the call; it is on disk when this returns."""
+    async def keep(self, call: CallRecord) -> CallRecord:
+        """Journal the call; it is on disk when this returns.
+
+        Returns the call, which shares its messages with the earlier calls of the unit.
+        """
         unit, replies = self.unit, self.unit.replies
+        earlier = unit.newest.closest(call)
+        short = short_call(call, earlier) if earlier else call
         line = ReplyLine(
             run_id=replies.run_id,
             trial_id=unit.trial_id,
@@ -390,12 +399,15 @@ class PendingCall:
             key=self.key,
             number=self.number,
             place=self.place,
-            call=call,
+            call=short,
         )
         try:
             await replies.journal.append(line)
+            call = whole_call(short, earlier) if earlier else call
+            unit.newest.add(call)
             replies.streamed -= self.pieces
             unit.count(call)
+            return call
         finally:
             replies.free(self)
 

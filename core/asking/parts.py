@@ -6,6 +6,7 @@ the messages; ``parts_of`` cuts them out of the record again.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
@@ -147,8 +148,10 @@ def placed(parts: Sequence[PromptPart | Message], messages: Sequence[Mapping[str
         end = at + len(part.content)
         if number == len(messages) or content[at:end] != part.content:
             return ()
-        positions.append(
-            SentPart(
+        if part.prompt is None and not part.values:
+            position = _message_position(part.role, part.part, number, at, end, part.turn, part.joined)
+        else:
+            position = SentPart(
                 role=part.role,
                 part=part.part,
                 message=number,
@@ -161,7 +164,7 @@ def placed(parts: Sequence[PromptPart | Message], messages: Sequence[Mapping[str
                 joined=part.joined,
                 values={name: _packed(value, part.content) for name, value in part.values.items()},
             )
-        )
+        positions.append(position)
         if end == len(content):
             number, at = number + 1, 0
         elif content.startswith(_BETWEEN, end):
@@ -169,6 +172,14 @@ def placed(parts: Sequence[PromptPart | Message], messages: Sequence[Mapping[str
         else:
             return ()
     return tuple(positions) if number == len(messages) else ()
+
+
+@functools.lru_cache(maxsize=16_384)
+def _message_position(
+    role: str, part: str, number: int, start: int, end: int, turn: int | None, joined: bool
+) -> SentPart:
+    """Return the position of a message of the dialogue, which every later request of the conversation repeats."""
+    return SentPart(role=role, part=part, message=number, start=start, end=end, turn=turn, joined=joined)
 
 
 def parts_of(call: CallRecord) -> tuple[PromptPart, ...]:

@@ -18,7 +18,7 @@ from core.journal import WrittenLine
 from core.store.conditions import Condition
 from core.store.queries.cases import CaseKey, cases_of
 from core.store.queries.runs import WATCHED
-from core.store.written import KINDS
+from core.store.written import author_column
 
 PERSON = "human/"
 """Begins the name of a person who played a seat or answered as a doctor."""
@@ -101,7 +101,7 @@ def renamed(kind: str, row: Mapping[str, Any], rename: Callable[[str], str]) -> 
     the settings of runs contain that name.
     """
     changed = dict(row)
-    column = _author_column(kind)
+    column = author_column(kind)
     if column and _by_person(kind, row):
         changed[column] = rename(row[column])
     if kind == "case_label" and row["origin"] == "review":  # its note lists the annotators
@@ -115,20 +115,16 @@ def renamed(kind: str, row: Mapping[str, Any], rename: Callable[[str], str]) -> 
     return changed
 
 
-def _author_column(kind: str) -> str:
-    return "annotator" if kind == "annotation" else KINDS[kind].by  # a kind of versions up to 0.6
-
-
 def _by_person(kind: str, row: Mapping[str, Any]) -> bool:
     if kind == "case_label":
         return bool(row["origin"] == "person")
-    author = row[_author_column(kind)]
+    author = row[author_column(kind)]
     return bool(author) and not is_rule(author) and "/" not in author and author != "rules"
 
 
 def public_line(line: WrittenLine, rename: Callable[[str], str]) -> WrittenLine:
     """Return a line that people wrote with each name of a person renamed, as ``renamed``."""
-    what, column = renamed(line.kind, line.what, rename), _author_column(line.kind)
+    what, column = renamed(line.kind, line.what, rename), author_column(line.kind)
     by = what[column] if column else line.by and rename(line.by)
     return line.model_copy(update={"what": what, "by": by})
 

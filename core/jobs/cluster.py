@@ -102,7 +102,7 @@ class Worker:
             while not over:
                 over = bool((await asyncio.wait([playing], timeout=_EVERY_S))[0])
                 lines = []
-                for end, line in read_lines(path, end):  # noqa: B020, B007
+                for end, line in read_lines(path, end, whole=False):  # noqa: B020, B007
                     lines.append(line)
                 if lines:
                     yield lines

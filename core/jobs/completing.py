@@ -30,7 +30,6 @@ from core.jobs.ask_job import (
     journal_of,
     reply_to,
 )
-from core.journal import RowLine
 from core.measures.memorisation import (
     FLAG,
     PROMPTS,
@@ -45,7 +44,9 @@ from core.models.base import Sampling
 from core.models.registry import Registry
 from core.prompts import PromptPack
 from core.store.database import Store
-from core.store.queries.completions import StoredCompletion, completed, completions
+from core.store.queries.completions import completed, completions
+from core.store.rows import row_line
+from core.store.tables import CompletionRow
 
 _SPARE = 3
 """Tokens per word of the second half before a reply is cut off."""
@@ -105,7 +106,7 @@ class Completing(OfCases, RequestJob[Case]):
 
     def answer(self, item: Case, reply: ParsedReply[str], seat: ModelSeat) -> ItemResult:
         cut, last = halves(item.vignette), reply.calls[-1]
-        row = StoredCompletion(
+        row = CompletionRow(
             item.case_key,
             item.content_hash,
             seat.voice.model.name,
@@ -120,7 +121,7 @@ class Completing(OfCases, RequestJob[Case]):
             last.cost_usd,
             time.time(),
         )
-        return ItemResult([RowLine(table="completions", row=vars(row))], reply.none)
+        return ItemResult([row_line(row)], reply.none)
 
     def replies(self, plan: JobPlan) -> float:
         return sum(estimated_tokens(case.vignette) for case in plan.todo) / 2

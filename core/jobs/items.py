@@ -20,11 +20,11 @@ from core.asking.parts import instruction_part
 from core.case import Case
 from core.jobs.ask_job import AskOutcome, ItemResult, JobPlan, ModelSeat, OfCases, ParsedReply, RequestJob, journal_of
 from core.jobs.openings import maker
-from core.journal import RowLine
 from core.models.registry import Registry
 from core.prompts import PromptPack, load_pack
 from core.store.database import Store
 from core.store.queries.history_items import asked_for_items, items_row, newest_items
+from core.store.rows import row_line
 from core.text.case_items import HistoryItem, topic_of_item
 
 _PROMPT = "items"
@@ -99,7 +99,7 @@ class CaseItems(OfCases, RequestJob[Case]):
             return reply.answer()
         checked = reply.value or CheckedItems((), 0)
         row = items_row(item, checked.items, maker(seat.voice.model.name, seat.pack, _PROMPT), time.time())
-        line = RowLine(table="history_items", row=row._asdict())
+        line = row_line(row)
         listed = len(checked.items) + checked.dropped
         dropped = f"{checked.dropped} of {listed} values are not in the vignette: dropped" if checked.dropped else ""
         counts = {"none": reply.value is None, "listed": listed, "dropped": checked.dropped}

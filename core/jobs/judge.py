@@ -120,6 +120,7 @@ class _Subject(NamedTuple):
     run_id: str = ""
     doctor: str = ""
     seed: int | None = None
+    case_key: str = ""
 
 
 @dataclass(frozen=True)
@@ -244,7 +245,7 @@ class Judging(AskJob[ItemToJudge]):
         for item in items:
             of_case = forms.get((item.case_key, item.content_hash), form)
             if questions := of_case.questions_for(item.case_key, item.specialty):
-                subjects.append(_Subject(item.subject, questions, item.run_id, item.doctor, item.seed))
+                subjects.append(_Subject(item.subject, questions, item.run_id, item.doctor, item.seed, item.case_key))
         return subjects[: self.limit]
 
     def _judges(self, registry: Registry, form: Form, subjects: Sequence[_Subject]) -> list[Judge]:

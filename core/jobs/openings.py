@@ -20,11 +20,11 @@ from core.asking.parts import instruction_part
 from core.case import Case
 from core.jobs.ask_job import AskOutcome, ItemResult, JobPlan, ModelSeat, OfCases, ParsedReply, RequestJob, journal_of
 from core.jobs.plan import with_openings
-from core.journal import RowLine
 from core.models.registry import Registry
 from core.prompts import PromptPack, load_pack
 from core.store.database import Store
 from core.store.queries.history_items import opened_by, opening_row
+from core.store.rows import row_line
 from core.text.case_items import UNWELL, is_vague, opening_of
 from core.text.patient_terms import lexicon
 from core.text.persons import speaking_of
@@ -88,7 +88,7 @@ class Openings(OfCases, RequestJob[Case]):
         if reply.broken:
             return reply.answer()
         row = opening_row(item, reply.value, maker(seat.voice.model.name, seat.pack), time.time())
-        line = RowLine(table="history_items", row=row._asdict())
+        line = row_line(row)
         return ItemResult([line], remark=reply.none, counts={"none": reply.value is None})
 
     @classmethod

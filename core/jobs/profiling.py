@@ -26,13 +26,12 @@ from core.jobs.ask_job import (
     journal_of,
     sampled,
 )
-from core.journal import RowLine
 from core.models.base import Sampling
 from core.models.registry import Registry
 from core.prompts import PromptPack, load_pack
 from core.store.database import Store
 from core.store.queries.profiles import newest_versions, profile_row, profiled_by
-from core.store.tables import SCHEMAS
+from core.store.rows import row_line
 from core.text.profiles import CaseId, Reason
 
 
@@ -97,8 +96,7 @@ class Profiling(OfCases, AskJob[Case]):
         case = (item.case_key, item.content_hash)
         seats.versions[case] = version = seats.versions.get(case, 0) + 1
         row = profile_row(item, generated, time.time(), version)
-        line = RowLine(table="profiles", row=dict(zip(SCHEMAS["profiles"].names, row, strict=True)))
-        return ItemResult([line], counts={"dropped": dropped, generated.reason or "suitable": 1})
+        return ItemResult([row_line(row)], counts={"dropped": dropped, generated.reason or "suitable": 1})
 
     def size(self, plan: JobPlan, store: Store) -> JobSize:
         """Return two calls for each case; a profile is assumed to have 1.5 times the vignette's tokens."""

@@ -29,7 +29,8 @@ from core.prompts import PromptPack, load_pack
 from core.stats.intervals import wilson
 from core.stats.smoothed import mean_interval
 from core.store.queries.answers import CaseScore, case_scores
-from core.store.queries.completions import StoredCompletion, completions
+from core.store.queries.completions import completions
+from core.store.tables import CompletionRow
 
 FLAG = 0.95
 """Similarity from which a case is likely training data."""
@@ -93,12 +94,12 @@ BINS = 20
 """Number of bars of the histogram, each 0.05 wide; the last bar is the flagged cases."""
 
 
-def flagged(completion: StoredCompletion) -> bool:
+def flagged(completion: CompletionRow) -> bool:
     """Return whether a completion flags its case as likely training data."""
     return completion.similarity is not None and completion.similarity >= FLAG
 
 
-def histogram_of(stored: Iterable[StoredCompletion]) -> list[int]:
+def histogram_of(stored: Iterable[CompletionRow]) -> list[int]:
     """Return the number of similarities in each of the ``BINS`` from 0 to 1."""
     similarities = [completion.similarity for completion in stored if completion.similarity is not None]
     # 0.95 belongs to the last bar although 0.95 · 20 may be 18.999…
@@ -106,7 +107,7 @@ def histogram_of(stored: Iterable[StoredCompletion]) -> list[int]:
     return [bars[bar] for bar in range(BINS)]
 
 
-def model_rows(stored: Iterable[StoredCompletion]) -> list[Row]:
+def model_rows(stored: Iterable[CompletionRow]) -> list[Row]:
     """Return the share of flagged cases for each model, prompt and data set, of completions sorted by these.
 
     ``n`` completions succeeded, ``failed`` did not, ``flagged`` are likely training data; ``median`` is that of the
@@ -137,7 +138,7 @@ def model_rows(stored: Iterable[StoredCompletion]) -> list[Row]:
     return rows
 
 
-def with_and_without(stored: Sequence[StoredCompletion], scores: Iterable[CaseScore]) -> list[Row]:
+def with_and_without(stored: Sequence[CompletionRow], scores: Iterable[CaseScore]) -> list[Row]:
     """Return the accuracy of each condition and arm over all completed and answered cases, and ``without`` the flagged.
 
     ``stored`` are the completions of one model, prompt and data set.

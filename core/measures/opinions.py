@@ -20,17 +20,17 @@ from core.frameworks.casting import is_model
 from core.judging.agreement import Place, place_of, why_excluded
 from core.judging.calibration import JudgedStatement
 from core.judging.form import RUBRIC, Form, FormQuestion, form_named
-from core.judging.judgement import Judge, Judgement, Quotation
-from core.measures.experts.adjudication import IMPORTED, RELEASE, Decision
+from core.judging.judgement import Judge, Judgement
+from core.measures.experts.adjudication import Decision
 from core.measures.experts.judged import judged_items, read_review
 from core.measures.experts.report import read_decisions
+from core.reviews.exchange import IMPORTED, RELEASE
 from core.reviews.forms import any_form
 from core.reviews.state import ReviewState, states
 from core.store.database import Store
-from core.store.queries.fact_judgements import judged_patients, judges
 from core.store.queries.grades_by_grader import free_verdicts
+from core.store.queries.judged_facts import judged_patients
 from core.store.queries.judgements import judged_forms, judgements
-from core.store.queries.patient_judgements import current_judgements
 from core.store.queries.trials import TrialOrigin, trial_origins
 from core.store.review_records import ReviewSampling, parse_item
 from core.store.selection import Selection
@@ -284,20 +284,12 @@ def _of_people(
                 judge=Judge(name),
                 value=given,
                 failure="",
-                quotations=_marked(state, item.item, name, question),
+                quotations=state.newest[item.item, name, question.id].quotations,
             )
             for name, given in item.answers.items()
         ]
         answers.append(_PeoplesAnswers(people, decided))
     return answers
-
-
-def _marked(state: ReviewState, item: str, person: str, question: FormQuestion) -> tuple[Quotation, ...]:
-    annotation = state.newest[item, person, question.id]
-    return tuple(
-        Quotation(span.turn, span.text, start=span.start, end=span.end, comment=span.comment)
-        for span in annotation.spans
-    )
 
 
 def _of_other_tables(
@@ -324,15 +316,12 @@ def _of_other_tables(
                 value = _YES_NO[verdict == "correct"] if verdict in COUNTED else None
                 add(items[place], "equivalent", judge, value, "" if value else str(verdict))
     elif not _JUDGED_APART.isdisjoint(question.id for question in form.questions):
-        for progress in judges(cursor, selection):
-            judge = Judge(progress.judge.model, "model", progress.judge.prompt_hash)
-            for trial, patient in judged_patients(cursor, progress.judge, selection).items():
-                add(f"talk:{trial}", "in_vignette", judge, _YES_NO[not patient.of("invented")])
-                add(f"talk:{trial}", "complete_answers", judge, _YES_NO[not patient.of("withheld")])
-        for judged in current_judgements(cursor, selection):
-            judge = Judge(judged.model, "model", judged.prompt_hash)
-            value = None if judged.terms is None else _YES_NO[bool(judged.terms)]
-            add(f"talk:{judged.trial_id}", "medical_terms", judge, value, judged.failure)
+        for patient in judged_patients(cursor, selection=selection):
+            for question, kind in (("in_vignette", "invented"), ("complete_answers", "withheld")):
+                add(f"talk:{patient.trial_id}", question, patient.judge, _YES_NO[not patient.of(kind)])
+        for terms in judgements(cursor, ["patient_terms"], selection=selection):
+            value = None if terms.value is None else _YES_NO[terms.value != "0"]
+            add(terms.subject, "medical_terms", terms.judge, value, terms.failure)
     return answers
 
 

@@ -252,7 +252,7 @@ def is_error(chunk: object) -> bool:
     """Return whether a JSON value that came in place of a reply or one of its chunks is an error."""
     if isinstance(chunk, list):
         return bool(chunk) and is_error(chunk[0])
-    if not isinstance(chunk, Mapping):
+    if not isinstance(chunk, dict):
         return False
     if chunk.get("error") or "error" in (chunk.get("object"), chunk.get("type")):
         return True
@@ -262,11 +262,11 @@ def is_error(chunk: object) -> bool:
 
 
 def has_choices(chunk: object) -> bool:
-    return isinstance(chunk, Mapping) and chunk.get("choices") is not None
+    return isinstance(chunk, dict) and chunk.get("choices") is not None
 
 
 def is_heartbeat(chunk: object) -> bool:
-    return isinstance(chunk, Mapping) and (chunk.get("object") or chunk.get("type")) in _HEARTBEATS
+    return isinstance(chunk, dict) and (chunk.get("object") or chunk.get("type")) in _HEARTBEATS
 
 
 def read_error(text: str) -> object:

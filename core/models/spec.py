@@ -5,6 +5,7 @@ A ``ModelSpec`` contains names of environment variables, never a key.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -145,6 +146,7 @@ def is_loopback(url: str | None) -> bool:
         return False
 
 
+@functools.lru_cache(maxsize=1024)
 def is_private(url: str | None) -> bool:
     """Return whether ``url`` is on this machine or in a private network; names are not resolved.
 

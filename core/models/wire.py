@@ -247,23 +247,24 @@ class StreamedReply:
         return _whole_characters(self.thinking.reasoning)
 
     def take(self, chunk: object) -> Iterator[TextPiece | Thought]:
-        self.served_by = _text_in(chunk, "model") or self.served_by
-        if usage := _field(chunk, "usage"):
-            self._take_usage(usage)
-        choices = _field(chunk, "choices")
-        if choices is None and not isinstance(chunk, dict):
+        if not isinstance(chunk, dict):
             raise UnreadableChunk("no choices in the chunk")
+        self.served_by = _text_in(chunk, "model") or self.served_by
+        if usage := chunk.get("usage"):
+            self._take_usage(usage)
+        choices = chunk.get("choices")
         if isinstance(choices, list) and choices:
-            choice = choices[0]
-            if (index := _field(choice, "index")) is not None:
+            choice = choices[0] if isinstance(choices[0], dict) else {}
+            if (index := choice.get("index")) is not None:
                 self._choice = index if self._choice is None else self._choice
                 if index != self._choice:
                     return
-            delta = _field(choice, "delta")
-            self.refused = self.refused or bool(_field(delta, "refusal"))
-            if isinstance(delta, dict) and not _THOUGHTS.isdisjoint(delta) and (reasoning := _reasoning_in(delta)):
+            delta = choice["delta"] if isinstance(choice.get("delta"), dict) else {}
+            self.refused = self.refused or bool(delta.get("refusal"))
+            if not _THOUGHTS.isdisjoint(delta) and (reasoning := _reasoning_in(delta)):
                 yield from self.thinking.think(reasoning)
-            parts = list(_parts_of(_field(delta, "content") or ""))
+            content = delta.get("content") or ""
+            parts = [(False, content)] if isinstance(content, str) else list(_parts_of(content))
             for thought, text in parts:
                 yield from self.thinking.think(text) if thought else self.thinking.take(text)
             spoken = any(text for _, text in parts)
@@ -348,9 +349,6 @@ def _thought_of(value: object) -> str:
 
 def _parts_of(content: object) -> Iterator[tuple[bool, str]]:
     """Yield (is reasoning, text) of a delta's content, which is a list of parts for some servers."""
-    if isinstance(content, str):
-        yield False, content
-        return
     if not isinstance(content, list):
         raise UnreadableChunk("the text of the chunk is no text")
     for part in content:

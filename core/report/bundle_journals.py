@@ -20,11 +20,9 @@ from core.export.withheld import call_without_text, event_without_text
 from core.frameworks.settings import without_credentials
 from core.interchange.public import PublicNames, public_line, renamed
 from core.journal import (
-    ROWS_OF_TRIALS,
     DeletedLine,
     GradesLine,
     JournalLine,
-    RemovedLine,
     ReplyLine,
     RowLine,
     RunHeader,
@@ -33,14 +31,16 @@ from core.journal import (
     WrittenLine,
     line_bytes,
     read_lines,
+    with_whole_call,
 )
-from core.store.former_rows import FORMER_ROWS
+from core.short_calls import followed
+from core.store.former import rows_of_job, skipped_kind
 from core.store.review_records import parse_item
+from core.store.stored_table import Table
 from core.store.written import JournalContents, as_written
 
 _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s\"'<>\\]+", re.IGNORECASE)
 _RUN_LINE = b'{"type":"run",'
-_OF_CASES = ("profiles", "history_items", "case_labels")
 _KINDS_OF_CASES = ("facts", "profile", "items")
 _PLAIN_LABELS = ("specialty", "single_diagnosis", "development", "urgency")
 """Fields of a case whose labels contain no text of the case."""
@@ -97,9 +97,9 @@ def run_lines(path: Path, header: RunHeader, *, withheld: bool) -> Iterator[byte
         with path.open("rb") as file:
             yield from (_public(raw) for raw in file if raw.endswith(b"\n") and not raw.startswith(_RUN_LINE))
         return
-    for _, line in read_lines(path):
+    for _, line in read_lines(path, whole=False):
         of_deleted = getattr(line, "trial_id", "") in deleted
-        if isinstance(line, (RunHeader, RemovedLine)) or (of_deleted and not isinstance(line, ReplyLine)):
+        if isinstance(line, RunHeader) or skipped_kind(line) or (of_deleted and not isinstance(line, ReplyLine)):
             continue
         public = without_texts(line) if withheld or of_deleted else line
         if public is not None:
@@ -154,7 +154,7 @@ def job_lines(path: Path, belonging: Belonging, withdrawn: frozenset[str]) -> It
         file.seek(0)
         for raw in file:
             line = _loaded(raw, path)
-            if line.get("type") == "row" and _row_belongs(line["table"], line["row"], belonging, withdrawn):
+            if line.get("type") == "row" and _row_belongs(RowLine.model_validate(line), belonging, withdrawn):
                 calls.update(_calls_of(line["row"]))
                 if line["table"] == "case_labels":
                     line["row"] = renamed("case_label", belonging.label(line["row"]) or {}, belonging.names.person)
@@ -162,13 +162,17 @@ def job_lines(path: Path, belonging: Belonging, withdrawn: frozenset[str]) -> It
                 else:
                     rows[raw] = raw
         file.seek(0)
+        start, kept = 0, set[str]()
         for raw in file if rows else ():
             if raw in rows:
                 yield rows[raw]
             elif raw.startswith(b'{"type":"reply"'):
                 line = _loaded(raw, path)
                 if line["call"]["call_id"] in calls or line["trial_id"] in belonging.trials:
-                    yield _public(raw)
+                    kept.add(line["call"]["call_id"])
+                    earlier = followed(line["call"]["request"])
+                    yield _public(with_whole_call(path, line, start) if earlier and earlier not in kept else raw)
+            start += len(raw)
 
 
 def _loaded(raw: bytes, path: Path) -> dict[str, Any]:
@@ -181,19 +185,28 @@ def _loaded(raw: bytes, path: Path) -> dict[str, Any]:
     return fields
 
 
-def _row_belongs(table: str, row: Mapping[str, Any], belonging: Belonging, withdrawn: frozenset[str]) -> bool:
-    if table in FORMER_ROWS:
-        return any(_row_belongs("judgements", new, belonging, withdrawn) for new in FORMER_ROWS[table](row))
-    if table == "judgements":
-        return _item_belongs(row["subject"], belonging)
-    if table in ROWS_OF_TRIALS:
-        return row["trial_id"] in belonging.trials
-    if table in _OF_CASES:
-        line = as_written(RowLine.model_validate({"table": table, "row": row}))
-        if line is not None and line.line_id in withdrawn:
-            return False
-        return belonging.label(row) is not None if table == "case_labels" else row["case_key"] in belonging.cases
-    return table == "run_labels" and row["run_id"] in belonging.runs
+def _row_belongs(line: RowLine, belonging: Belonging, withdrawn: frozenset[str]) -> bool:
+    written = as_written(line)
+    if written is not None and written.line_id in withdrawn:
+        return False
+    return any(_belongs(row.stored_in, vars(row), belonging) for row in rows_of_job(line))
+
+
+def _belongs(table: Table, row: Mapping[str, Any], belonging: Belonging) -> bool:
+    if not table.exported:
+        return False
+    if table.item:
+        return _item_belongs(row[table.item], belonging)
+    match table.of:
+        case "trial":
+            return row["trial_id"] in belonging.trials
+        case "case" if table.name == "case_labels":
+            return belonging.label(row) is not None
+        case "case":
+            return row["case_key"] in belonging.cases
+        case "run":
+            return row["run_id"] in belonging.runs
+    return False
 
 
 def _calls_of(row: Mapping[str, Any]) -> Sequence[str]:

@@ -1,13 +1,12 @@
 """Short leases of the DuckDB file: ``with store.read() as cursor`` and ``with store.write() as connection``.
 
-A caller waits for the lock until the timeout. The first caller creates the file and migrates it.
+A caller waits for the lock until the timeout. The first caller creates the file, or brings an older one up to date.
 """
 
 from __future__ import annotations
 
 import errno
 import hashlib
-import logging
 import os
 import random
 import re
@@ -17,25 +16,22 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import duckdb
 import psutil
+from filelock import FileLock, Timeout
 
 from core import access, paths
 from core.errors import AnamnesisError
 from core.journal import NO_ROOM, PRIVATE
-from core.store import migrations, tallies
-from core.store.lease import NAME, DatabaseBusyError, Opened, close_engines, gate_of, sql_literal
-from core.store.tables import OF_A_TRIAL
-from core.store.written import carry_over
+from core.store import renewal, schema, tallies
+from core.store.lease import NAME, DatabaseBusyError, Opened, close_engines, gate_of, sql_literal, transaction
+from core.store.tables import OF_TRIALS, TABLES
 
-log = logging.getLogger(__name__)
 Cursor = duckdb.DuckDBPyConnection
 """A cursor for reading, which every query takes."""
-_WRITTEN = "0014_written"
-"""The migration that writes human entries of older versions to a journal."""
 TIMEOUT_S = 30.0
 """How long a lease waits for others by default."""
 
@@ -99,7 +95,7 @@ class Store:
             self._sound(),
             gate_of(self.path).alone(deadline),
             closing(self._open(deadline, read_only=False)) as opened,
-            _transaction(opened.connection),
+            transaction(opened.connection),
         ):
             before = tallies.states(opened.connection)
             yield opened.connection
@@ -176,7 +172,7 @@ class Store:
             ) from error
 
     def _open(self, deadline: float, *, read_only: bool) -> Opened:
-        """Open the file, which is created or migrated first where needed. The caller has the gate for itself."""
+        """Open the file; create it or bring it up to date before, if needed. The caller has the gate for itself."""
         if not self.path.exists():
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -193,22 +189,46 @@ class Store:
                 draft.unlink(missing_ok=True)
         opened = self._connect(deadline, read_only=read_only)
         try:
-            missing = migrations.missing(opened.connection, self.path)
-            if not missing:
-                return opened
-            if not read_only:
-                with _transaction(opened.connection):
-                    migrations.migrate(opened.connection, missing)
-                    if _WRITTEN in missing:
-                        carry_over(opened.connection)
-                log.warning("Brought the database %s up to date: %s.", self.path, ", ".join(missing))
-                return opened
+            older = schema.older(opened.connection, self.path)
         except BaseException:
             opened.close()
             raise
+        if older is None:
+            return opened
         opened.close()
-        self._open(deadline, read_only=False).close()
-        return self._connect(deadline, read_only=True)
+        self._renew(deadline)
+        return self._connect(deadline, read_only=read_only)
+
+    def _renew(self, deadline: float) -> None:
+        """Bring an older database up to date, unless another process does so first."""
+        busy = FileLock(self.path.with_name(f"{self.path.name}.renewing"))
+        try:
+            with busy.acquire(timeout=max(0.0, deadline - time.monotonic())):
+                self._connect(deadline, read_only=False).close()  # merges a log that a crash left into the file
+                with closing(self._connect(deadline, read_only=True)) as opened:  # nobody can write to it meanwhile
+                    if older := schema.older(opened.connection, self.path):
+                        renewal.renew(opened.connection, self.path, self.journals, older)
+                Path(busy.lock_file).unlink(missing_ok=True)
+        except Timeout as error:
+            raise DatabaseBusyError(
+                f"The database {self.path} is being brought up to date by another process: wait until it has finished."
+            ) from error
+        except OSError as error:
+            reason = error.strerror or str(error)
+            if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+                raise self._not_writable(reason) from error
+            raise AnamnesisError(
+                f"The database {self.path} cannot be brought up to date ({reason}), and is unchanged: make room in its "
+                "folder for a second copy, then try again."
+            ) from error
+
+    def _not_writable(self, reason: str) -> NotWritableError:
+        return NotWritableError(
+            f"The database {self.path} can be read but not written ({reason}): nothing can be run, graded, named or "
+            f"deleted here. Copy it, with its journals ({self.journals.name}), to a place of yours and set "
+            "ANAMNESIS_DB to it.",
+            reason,
+        )
 
     def _connect(self, deadline: float, *, read_only: bool) -> Opened:
         """Connect, again and again while another process is in the way."""
@@ -225,12 +245,7 @@ class Store:
                         why = _first_line(error)
                         reason = why.rpartition(": ")[2]
                         if not read_only and any(words in message for words in _UNWRITABLE) and self.path.exists():
-                            raise NotWritableError(
-                                f"The database {self.path} can be read but not written ({reason}): "
-                                "nothing can be run, graded, named or deleted here. Copy it, with its journals "
-                                f"({self.journals.name}), to a place of yours and set ANAMNESIS_DB to it.",
-                                reason,
-                            ) from error
+                            raise self._not_writable(reason) from error
                         raise AnamnesisError(
                             f"The database {self.path} cannot be opened: {why.rstrip('.')}. Name another file in "
                             f"ANAMNESIS_DB; or, if it was a database once, move it elsewhere and {_REBUILD}"
@@ -272,8 +287,9 @@ def _hide(cursor: duckdb.DuckDBPyConnection, who: str) -> None:
         for join in ("SEMI", "ANTI")
     )
     hidden = {
-        **dict.fromkeys(("trials", "run_cases", "run_labels", "tallies", "judged", "served", "runs"), of_runs),
-        **{name: of_trials for name in OF_A_TRIAL if name != "trials"},
+        **dict.fromkeys((name for name, table in TABLES.items() if table.of == "run"), of_runs),
+        **dict.fromkeys(OF_TRIALS, of_trials),
+        "runs": of_runs,
         "cases": of_cases,
         "variants": f"coalesce(visible.visitor, '') NOT IN ('', '{me}')",
     }
@@ -290,21 +306,9 @@ def _hide(cursor: duckdb.DuckDBPyConnection, who: str) -> None:
 _making_views = threading.Lock()
 
 
-@contextmanager
-def _transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    connection.begin()
-    try:
-        yield
-        connection.commit()
-    except BaseException:
-        with suppress(duckdb.Error):  # the first error matters
-            connection.rollback()
-        raise
-
-
 def _make_empty(path: Path) -> None:
-    with closing(Opened(path, read_only=False)) as opened, _transaction(opened.connection):
-        migrations.migrate(opened.connection, list(migrations.MIGRATIONS))
+    with closing(Opened(path, read_only=False)) as opened, transaction(opened.connection):
+        schema.create(opened.connection)
 
 
 def _put_in_place(draft: Path, path: Path) -> None:

@@ -121,7 +121,7 @@ def fact_judgements(row: FormerRow) -> list[dict[str, Any]]:
     return [*rows, _of_conversation(row, "facts", "invented", row["facts_hash"], value, (*invented, *_dropped(row)))]
 
 
-def annotations(row: FormerRow) -> list[dict[str, Any]]:
+def answers_of_people(row: FormerRow) -> list[dict[str, Any]]:
     """Return an answer of a person. In a review its form is that of the review; other rows did not name their form.
 
     Columns of later versions may be missing.

@@ -20,7 +20,9 @@ from core.errors import AnamnesisError
 
 NAME = "anamnesis"
 """The name of the attached file; SQL names without a prefix refer to it."""
-_SUFFIXES = ("", ".wal", ".wal.checkpoint", ".wal.recovery")
+RENEWED = ".renewed"
+"""Suffix of the new file while an older database is brought up to date (``core.store.renewal``)."""
+_SUFFIXES = tuple(f"{new}{log}" for new in ("", RENEWED) for log in ("", ".wal", ".wal.checkpoint", ".wal.recovery"))
 """Suffixes of the files of a database."""
 CONFIG = {
     "autoload_known_extensions": "false",
@@ -76,6 +78,18 @@ class Opened:
             close_engines()
         finally:
             self.connection.close()
+
+
+@contextmanager
+def transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    connection.begin()
+    try:
+        yield
+        connection.commit()
+    except BaseException:
+        with suppress(duckdb.Error):  # the first error matters
+            connection.rollback()
+        raise
 
 
 def close_engines() -> None:

@@ -23,13 +23,14 @@ from filelock import FileLock, Timeout
 
 from core import access
 from core.errors import AnamnesisError, UsageError
-from core.journal import journal_path, writable
+from core.journal import journal_path, with_whole_call, writable
+from core.short_calls import followed
 from core.store.database import TIMEOUT_S, Store
 from core.store.fold import fold
 from core.store.lease import gate_of
 from core.store.queries.run_labels import delete_run
 from core.store.queries.runs import run_record
-from core.store.tables import OF_A_TRIAL, delete_runs
+from core.store.tables import TABLES, delete_runs, delete_trials
 from core.store.tallies import recount, recount_served
 from core.store.written import forget_lines
 
@@ -89,7 +90,7 @@ class _Words:
                 or row.get("run_id") == self.run_id
                 or self.in_item(row.get("subject") or row.get("item"))
             )
-        if kind == "written" and line.get("kind") in _ABOUT_RUNS:
+        if kind == "written":
             return (
                 about.get("run_id") == self.run_id
                 or self.run_id in (about.get("runs") or ())
@@ -204,11 +205,12 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 
 def _rewrite(path: Path, words: _Words) -> int:
     """Remove the lines with words of the run from a journal; return their number. The caller has its lock."""
-    removed, draft = 0, path.with_name("journal.purged")
+    removed, end, draft = 0, 0, path.with_name("journal.purged")
     names = [name.encode() for name in (words.run_id, *words.trials)]
     with path.open("rb") as file, draft.open("wb") as purged:
         for raw in file:
             new: bytes | None = raw
+            end += len(raw)
             try:
                 line = orjson.loads(raw)
             except orjson.JSONDecodeError:  # damaged: it cannot be said what it refers to, unless it names the run
@@ -217,6 +219,9 @@ def _rewrite(path: Path, words: _Words) -> int:
                 if isinstance(line, dict) and words.concerns(line):
                     words.learn(line)
                     new = None
+                elif isinstance(line, dict) and line.get("type") == "reply":
+                    if followed(line["call"].get("request") or {}) in words.calls:
+                        new = raw = with_whole_call(path, line, end - len(raw))
                 elif isinstance(line, dict) and line.get("type") == "written" and line.get("kind") == "review":
                     items = line["what"].get("items") or []
                     left = [item for item in items if not words.in_item(item.get("item"))]
@@ -243,9 +248,11 @@ def _delete_rows(connection: duckdb.DuckDBPyConnection, words: _Words) -> None:
         "DELETE FROM calls WHERE run_id = $run OR list_contains($trials, trial_id) OR list_contains($calls, call_id)",
         {"run": words.run_id, "trials": trials, "calls": calls},
     )
-    for table in OF_A_TRIAL:
-        connection.execute(f"DELETE FROM {table} WHERE list_contains(?, trial_id)", [trials])
-    for table, column in (("judgements", "subject"), ("review_items", "item")):
+    # their journals have the calls that followed a deleted one with all messages now, and are folded again
+    follows = "list_contains(?, json_extract_string(request, '$.follows.call_id'))"
+    connection.execute(f"DELETE FROM calls WHERE {follows}", [calls])
+    delete_trials(connection, "SELECT unnest(?::VARCHAR[])", [trials], calls=True)
+    for table, column in ((name, table.item) for name, table in TABLES.items() if table.item):
         items = connection.execute(f"SELECT DISTINCT {column} FROM {table}").fetchall()
         about = [item for (item,) in items if words.in_item(item)]
         connection.execute(f"DELETE FROM {table} WHERE list_contains(?, {column})", [about])

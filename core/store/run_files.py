@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import orjson
@@ -18,8 +17,8 @@ from core.store.queries.cases import add_cases
 from core.store.queries.releases import FROM_TABLES
 from core.store.queries.run_cases import run_cases
 from core.store.queries.runs import header_of
-from core.store.rows import run_row
-from core.store.tables import SCHEMAS, adding, arrow_table, incoming, insert
+from core.store.rows import run_case_rows, run_row
+from core.store.tables import TABLES, insert
 
 _ROWS = 20_000
 """Rows that are read or written at once."""
@@ -30,13 +29,6 @@ _ORDER: Mapping[str, str] = {
     "grades": "trial_id, format, question_type, rule, graded_at, grades.rowid",
 }
 """Table → the order of its rows in a file, which does not depend on the order in which they were inserted."""
-_TEXTS: Mapping[str, tuple[str, ...]] = {
-    "trials": ("summary", "failure_message", "end_detail"),
-    "utterances": ("text",),
-    "answers": ("response", "detail"),
-    "grades": ("extracted",),
-}
-"""Table → its columns with the words of a conversation or of a model."""
 
 
 def header_with_cases(cursor: duckdb.DuckDBPyConnection, run_id: str) -> RunHeader:
@@ -54,9 +46,8 @@ def write_run_tables(cursor: duckdb.DuckDBPyConnection, run_id: str, folder: Pat
     """
     files = []
     for table, order in _ORDER.items():
-        columns = [f"{table}.{name}" for name in SCHEMAS[table].names]
-        if withheld:
-            columns = [_without_text(table, name, withheld) for name in SCHEMAS[table].names]
+        names = TABLES[table].columns
+        columns = [_without_text(table, name, withheld) if withheld else f"{table}.{name}" for name in names]
         join = "" if table == "trials" else "JOIN trials USING (trial_id)"
         path = folder / f"{table}.jsonl"
         rows = cursor.execute(
@@ -64,7 +55,7 @@ def write_run_tables(cursor: duckdb.DuckDBPyConnection, run_id: str, folder: Pat
         )
         with path.open("wb") as file:
             while batch := rows.fetchmany(_ROWS):
-                fields = (dict(zip(SCHEMAS[table].names, row, strict=True)) for row in batch)
+                fields = (dict(zip(names, row, strict=True)) for row in batch)
                 file.writelines(orjson.dumps(row) + b"\n" for row in fields)
         files.append(path)
     return files
@@ -74,7 +65,7 @@ def _without_text(table: str, name: str, withheld: str) -> str:
     column = f"{table}.{name}"
     if (table, name) == ("trials", "events"):
         return f"{sql_literal(FROM_TABLES)} AS events"
-    if name not in _TEXTS[table]:
+    if name not in TABLES[table].texts:
         return column
     return f"CASE WHEN coalesce({column}, '') = '' THEN {column} ELSE {sql_literal(withheld)} END AS {name}"
 
@@ -84,28 +75,19 @@ def read_run_tables(connection: duckdb.DuckDBPyConnection, header: RunHeader, fo
 
     Raises ``AnamnesisError`` if a file cannot be read.
     """
-    insert(connection, adding("runs", "run_id"), "runs", [run_row(header)])
+    insert(connection, [run_row(header)])
     add_cases(connection, header.cases)
-    rows = [(header.run_id, case.case_key, case.content_hash, n) for n, case in enumerate(header.cases)]
-    insert(connection, adding("run_cases", "run_id, case_key"), "run_cases", rows)
+    insert(connection, run_case_rows(header))
     hashes = {case.case_key: case.content_hash for case in header.cases}
     for table in _ORDER:
         try:
             with (folder / f"{table}.jsonl").open("rb") as file:
                 while lines := list(islice(file, _ROWS)):
-                    _insert(connection, table, [orjson.loads(line) for line in lines], hashes)
-        except (OSError, ValueError, TypeError, AttributeError, pa.ArrowException, duckdb.Error) as error:
+                    rows = [orjson.loads(line) for line in lines]
+                    if table == "trials":
+                        rows = [{**row, "content_hash": hashes.get(row["case_key"])} for row in rows]
+                    read = [TABLES[table].read(row) for row in rows]
+                    insert(connection, read, f"INSERT INTO {table} BY NAME SELECT * FROM incoming")
+        except (OSError, ValueError, TypeError, LookupError, AttributeError, pa.ArrowException, duckdb.Error) as error:
             reason = str(error).splitlines()[0]
             raise AnamnesisError(f"The rows of {table} of run {header.run_id} cannot be read ({reason}).") from error
-
-
-def _insert(
-    connection: duckdb.DuckDBPyConnection, table: str, lines: list[dict[str, Any]], hashes: Mapping[str, str]
-) -> None:
-    schema = SCHEMAS[table]
-    rows = arrow_table(schema, [tuple(line.get(name) for name in schema.names) for line in lines])
-    if table == "trials":
-        of_trials = pa.array([hashes.get(str(line.get("case_key"))) for line in lines], pa.string())
-        rows = rows.append_column("content_hash", of_trials)
-    with incoming(connection, rows):
-        connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM incoming")

@@ -22,10 +22,10 @@ from core.journal import RunHeader, journal_path, read_lines, writable
 from core.paths import DATA
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.former_rows import FORMER_ROWS
+from core.store.former_rows import answers_of_people
 from core.store.queries.reviews import withdraw_review
 from core.store.queries.run_labels import labels
-from core.store.tables import SCHEMAS, delete_runs, records
+from core.store.tables import TABLES, delete_runs, records
 from core.store.written import remove_study, withdraw, write
 
 SAMPLE = "sample"
@@ -75,7 +75,7 @@ def add_sample(store: Store, packed: Path = PACKED) -> int:
         for row in new:
             of_review = [item for item in rows["review_items"] if item["review_id"] == row["review_id"]]
             write(connection, "review", [{**row, "items": of_review}], study=SAMPLE)
-        former = [dict(row) for old in rows.pop("annotations", ()) for row in FORMER_ROWS["annotations"](old)]
+        former = [dict(row) for old in rows.pop("annotations", ()) for row in answers_of_people(old)]
         rows["judgements"] = [*rows.get("judgements", ()), *former]
         for kind, table in (("judgement", "judgements"), ("unblinding", "unblindings")):
             write(connection, kind, [row for row in rows[table] if row["review_id"] not in reviewed], study=SAMPLE)
@@ -110,7 +110,7 @@ def pack(store: Store, packed: Path) -> int:
     """Write all runs and reviews of a store as a sample study; return the size of the file in bytes."""
     with store.read() as cursor:
         rows = {
-            table: records(cursor.execute(f"SELECT {', '.join(SCHEMAS[table].names)} FROM {table} WHERE {condition}"))
+            table: records(cursor.execute(f"SELECT {', '.join(TABLES[table].columns)} FROM {table} WHERE {condition}"))
             for table, condition in _OF_PEOPLE.items()
         }
     with tarfile.open(packed, "w:xz", preset=9) as file:

@@ -1,124 +1,640 @@
-"""Rows of the database: schemas as Arrow tables, bulk inserts, deletions, query results as dictionaries."""
+"""The tables of the database: each is one dataclass, whose fields are the columns and whose instances are rows.
+
+From a declaration follow its CREATE, its Arrow schema, the insert without doubles, the deletion with what it hangs on,
+the check of its journal lines, what verify, purge and bundles do with it, and what other visitors do not see
+(``core.store.stored_table``). A new column is a new field: older databases get it when they are opened next
+(``core.store.renewal``). A table that is not wanted any more moves to ``core.store.former``.
+
+The order of the columns is part of the ids of rows that people edit: a new one comes last.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
-from core.journal import ROWS_OF_TRIALS
+from core.store.stored_table import Integer, Json, People, Row, Table
 
 TableRow = tuple[Any, ...]
 
-_TYPES: dict[str, pa.DataType] = {
-    "text": pa.string(),
-    "texts": pa.list_(pa.string()),
-    "int": pa.int64(),
-    "real": pa.float64(),
-    "reals": pa.list_(pa.float64()),
-    "bool": pa.bool_(),
-}
+
+@dataclass
+class MigrationRow(Row, table="migrations", key="name", primary=True):
+    """The schema of this file, under the name that earlier versions gave to the last step that led to it."""
+
+    name: str
+    applied_at: float
+    program: str
+
+
+@dataclass
+class RunRow(Row, table="runs", key="run_id", primary=True):
+    """A run: its cast, settings and data set."""
+
+    run_id: str
+    fingerprint: str
+    protocol: str
+    doctor: str
+    patient: str
+    grader: str
+    summariser: str
+    prompt_pack: str
+    prompt_hash: str
+    case_set: str
+    case_set_hash: str
+    arms: Sequence[str]  # 'format:question_type'
+    trials: Integer  # repetitions of each case
+    seed: int
+    settings: Json
+    code_version: str
+    source: str  # local, live, release or replay
+    created_at: float
+    visitor: str | None = ""  # who made it on a server with a login; empty without one
+    data_set_hash: str | None = ""  # of the complete data set when the run began; '' and 0: not recorded
+    data_set_cases: int | None = 0
+    hypothesis: str | None = None  # text, primary outcome and margin as JSON, stated before the first call
+
+
+@dataclass
+class CaseRow(Row, table="cases", key="case_key content_hash", primary=True):
+    """A content of a case; the newest of a key counts."""
+
+    case_key: str
+    content_hash: str  # a case that was changed is another row
+    dataset: str
+    specialty: str
+    vignette: str
+    question: str
+    choices: Sequence[str]
+    answer: str
+    synonyms: Sequence[str]
+    supertypes: Sequence[str]
+    subtypes: Sequence[str]
+    single_diagnosis: bool | None
+    difficulty: str | None
+    age: float | None  # years
+    sex: str | None
+    speaker: str
+    profile: Json | None
+    images: Json | None
+    source: str
+    licence: str
+    added_at: float
+    asks_for: str | None  # diagnosis, test, treatment …
+
+
+@dataclass
+class RunLabelRow(
+    Row,
+    table="run_labels",
+    of="run",
+    key="run_id labelled_at",
+    primary=True,
+    job=True,
+    people=People("label", "labelled_at"),
+):
+    """What people call a run, with tags and a note; the newest row of a run counts."""
+
+    run_id: str
+    name: str  # empty: by doctor and case set
+    tags: Sequence[str]
+    note: str
+    labelled_at: float
+
+
+@dataclass
+class RunCaseRow(Row, table="run_cases", of="run", key="run_id case_key", primary=True):
+    """A case of a run."""
+
+    run_id: str
+    case_key: str
+    content_hash: str
+    position: Integer
+
+
+@dataclass
+class TrialRow(Row, table="trials", of="run", key="trial_id", primary=True, texts="summary end_detail failure_message"):
+    """One trial of a case in a run."""
+
+    trial_id: str
+    run_id: str
+    case_key: str
+    trial: Integer
+    seed: int
+    status: str  # finished or failed
+    end_reason: str | None  # None: there was no conversation
+    end_detail: str | None
+    doctor_turns: Integer | None  # without the greeting
+    summary: str | None
+    failed_where: str | None  # of the first failure
+    failure: str | None
+    failure_message: str | None
+    started_at: float | None
+    finished_at: float
+    events: Json  # calls have only their ids: their records are in ``calls``
+    content_hash: str | None = None  # of the case in its run; None: its journal does not have the cases
+
+
+@dataclass
+class UtteranceRow(Row, table="utterances", of="trial", key="trial_id position", child=True, texts="text"):
+    """A message of a conversation."""
+
+    trial_id: str
+    position: Integer
+    turn: Integer
+    role: str
+    text: str
+    call_id: str | None
+
+
+@dataclass
+class AnswerRow(
+    Row, table="answers", of="trial", key="trial_id format question_type", child=True, texts="response detail"
+):
+    """The answer of a trial in one arm."""
+
+    trial_id: str
+    format: str
+    question_type: str
+    response: str | None
+    status: str  # answered or invalid
+    reason: str | None  # verdict of an invalid answer
+    detail: str
+    call_id: str | None
+
+
+@dataclass
+class GradeRow(
+    Row, table="grades", of="trial", key="trial_id format question_type rule grader graded_at", texts="extracted"
+):
+    """A verdict on an answer; the newest of a rule counts."""
+
+    trial_id: str
+    format: str
+    question_type: str
+    rule: str
+    grader: str
+    extracted: str | None
+    verdict: str
+    call_ids: Sequence[str]
+    graded_at: float
+    prompt_hash: str | None = ""  # of the grader's prompts; empty: those of the run
+    rule_version: Integer | None = 1  # of a rule; 1 for a model
+
+
+@dataclass
+class CallRow(Row, table="calls", of="trial", key="trial_id call_id", unique=True):
+    """A call of a model. It stays when its trial is deleted, because it was paid for."""
+
+    run_id: str | None  # the run or job that paid
+    trial_id: str
+    position: Integer
+    call_id: str
+    role: str
+    purpose: str
+    model: str
+    request: Json
+    response: str | None
+    finish_reason: str | None
+    served_by: str | None
+    prompt_tokens: int
+    completion_tokens: int
+    tokens_estimated: bool
+    latency_s: float
+    first_token_s: float | None
+    attempts: Integer
+    cost_usd: float | None
+    error: str | None
+    reasoning: str | None  # never shown to another role, judged or sent on
+    reasoning_tokens: int | None  # of completion_tokens
+    cached_tokens: Integer | None  # of prompt_tokens
+    parts: Json | None  # prompts, their values, and their messages
+    cache_write_tokens: Integer | None  # of prompt_tokens
+    price_source: str | None  # None: no price is known
+
+
+@dataclass
+class ForkRow(Row, table="forks", of="trial", key="trial_id", primary=True, child=True):
+    """The origin of a branch."""
+
+    trial_id: str
+    parent_trial_id: str
+    turn: Integer  # the first message that may differ from the parent's
+    changes: Sequence[str]
+
+
+@dataclass
+class ProbeRow(Row, table="probes", of="trial", key="trial_id turn rank", child=True, texts="diagnosis"):
+    """A diagnosis that the doctor considers after a turn."""
+
+    trial_id: str
+    turn: Integer
+    rank: Integer  # 1: the likeliest
+    diagnosis: str
+    probability: float
+
+
+@dataclass
+class MisuseRow(Row, table="misuses", of="trial", key="trial_id turn kinds detail", child=True, texts="detail"):
+    """A turn in which a tag was misused."""
+
+    trial_id: str
+    turn: Integer
+    kinds: Sequence[str]
+    detail: str
+
+
+@dataclass
+class RatingRow(Row, table="ratings", of="trial", key="trial_id quality rater call_id", child=True, texts="words"):
+    """A rating of a conversation in its trial."""
+
+    trial_id: str
+    quality: str
+    rater: str
+    rating: Integer | None  # 1 (worst) to 5; None: no readable reply
+    words: str
+    call_id: str | None
+
+
+@dataclass
+class ProfileRow(
+    Row,
+    table="profiles",
+    of="case",
+    key="case_key content_hash version made_by made_at",
+    job=True,
+    people=People("profile", "made_at"),
+):
+    """A version of the profile of a case; the newest counts."""
+
+    case_key: str
+    content_hash: str
+    version: Integer  # from 1
+    suitable: bool  # whether the case can become a patient
+    reason: str | None  # why it cannot
+    note: str
+    speaker: str
+    profile: Json | None  # None: the case is not suitable
+    made_by: str
+    made_at: float
+
+
+@dataclass
+class CompletionRow(
+    Row, table="completions", of="case", key="case_key content_hash model prompt_hash made_at", job=True, exported=False
+):
+    """A model's completion of the first half of a vignette; the newest of a model, prompt and case counts."""
+
+    case_key: str
+    content_hash: str
+    model: str
+    prompt_hash: str
+    first_half: str
+    second_half: str
+    completion: str | None  # None: the provider failed
+    failure: str
+    similarity: float | None  # to the second half, 0 to 1
+    request: Json
+    tokens: int
+    cost_usd: float | None
+    made_at: float
+
+    @property
+    def data_set(self) -> str:
+        return self.case_key.partition("/")[0]
+
+
+@dataclass
+class VariantRow(Row, table="variants", of="trial", key="variant_id", primary=True, job=True, exported=False):
+    """A step of a trial that was run again with a changed request."""
+
+    variant_id: str
+    trial_id: str
+    step: str
+    messages: Json  # as they were sent
+    model: str
+    outcome: Json  # response, verdicts and calls
+    note: str
+    made_at: float
+    visitor: str | None = ""
+
+
+@dataclass
+class JournalPositionRow(Row, table="journal_positions"):
+    """How far a journal is in the database; of a path the row with the highest ``ordinal`` counts."""
+
+    path: str
+    position: int  # bytes
+    folded_at: float
+    ordinal: int
+
+
+@dataclass
+class ReviewItemRow(Row, table="review_items", of="item", key="review_id item", part=True, item="item"):
+    """An item of a review."""
+
+    review_id: str
+    item: str
+    number: Integer  # from 1, before each annotator's own shuffle
+    annotators: Sequence[str]  # a third is asked only if two differ
+
+
+@dataclass
+class ReviewRow(
+    Row,
+    table="reviews",
+    key="review_id",
+    primary=True,
+    people=People("review", "created_at", parts={"items": "review_items"}),
+):
+    """A review by people."""
+
+    review_id: str
+    name: str
+    kind: str
+    plan: Json  # how items were drawn, the seed, annotators, the share of two
+    created_at: float
+
+
+@dataclass
+class UnblindingRow(
+    Row,
+    table="unblindings",
+    key="review_id unblinded_by unblinded_at",
+    people=People("unblinding", "unblinded_at", "unblinded_by"),
+):
+    """The first of a review counts."""
+
+    review_id: str
+    unblinded_by: str
+    reason: str  # why before all was answered; otherwise empty
+    unblinded_at: float
+
+
+@dataclass
+class FactSetRow(
+    Row,
+    table="fact_sets",
+    of="case",
+    key="case_key content_hash made_by made_at",
+    people=People("facts", "made_at", "made_by"),
+):
+    """The facts of a case; the newest list counts."""
+
+    case_key: str
+    content_hash: str
+    facts: Json
+    made_by: str
+    made_at: float
+
+
+@dataclass
+class HistoryItemsRow(
+    Row,
+    table="history_items",
+    of="case",
+    key="case_key content_hash made_by made_at",
+    job=True,
+    people=People("items", "made_at"),
+):
+    """The items of the history of a case, or the opening of its patient; the newest counts."""
+
+    case_key: str
+    content_hash: str
+    items: Json  # (key, value) pairs
+    made_by: str
+    made_at: float
+
+
+@dataclass
+class CaseLabelRow(
+    Row,
+    table="case_labels",
+    of="case",
+    key="case_key text_hash field origin made_by made_at",
+    job=True,
+    people=People("case_label", "made_at", "made_by"),
+):
+    """What people, reviews, files and models say of a case with this text in addition to its data set."""
+
+    case_key: str
+    text_hash: str  # core.case.Case.text_hash
+    field: str
+    value: str  # yes or no, a name, or accepted answers line by line; empty: none
+    origin: str  # person, review, file or model
+    made_by: str
+    note: str  # the reason, or the quotation of a model
+    made_at: float
+
+
+@dataclass
+class ScoreRow(Row, table="scores", of="trial", key="trial_id measure measure_version name against computed_at"):
+    """A score by a measure. A row without a name says that the trial was measured."""
+
+    trial_id: str
+    measure: str
+    measure_version: str
+    name: str
+    value: float | None
+    evidence: Json | None
+    computed_at: float
+    against: str | None  # the case's content, and a hash of the list that it was measured by
+    series: Sequence[float | None] | None  # the value point by point over the conversation
+
+
+@dataclass
+class ReleaseFileRow(Row, table="release_files", key="run_id path"):
+    """A file of an imported release."""
+
+    run_id: str
+    path: str  # inside the release
+    case_key: str
+    digest: str  # of the file's bytes and of its case
+    prompts: Sequence[str]  # hash of the doctor's prompt in each of its conversations
+    fault: str | None  # why nothing of it was taken
+    imported_at: float
+
+
+@dataclass
+class ReleasePromptRow(Row, table="release_prompts", key="prompt_hash", primary=True):
+    """A doctor's prompt of a release."""
+
+    prompt_hash: str
+    template: str  # without its specialty
+
+
+@dataclass
+class ReleaseDocumentRow(Row, table="release_documents", key="path"):
+    """A file of a release that is stored unchanged."""
+
+    path: str  # inside the release, for example the experts' annotations
+    digest: str
+    content: bytes
+    imported_at: float
+
+
+@dataclass
+class ReportFieldRow(
+    Row, table="report_fields", key="runs field made_by made_at", people=People("report_field", "made_at", "made_by")
+):
+    """A part of an evaluation report that people write; the newest text of a field counts."""
+
+    runs: Sequence[str]  # of the report, in alphabetical order
+    field: str  # the same for all guidelines that ask for it, such as funding
+    text: str  # empty: withdrawn
+    applies: bool  # false: the field does not apply to these runs, and the text says why
+    made_by: str
+    made_at: float
+
+
+@dataclass
+class RubricRow(
+    Row, table="rubrics", key="name rubric_hash made_by made_at", people=People("rubric", "made_at", "made_by")
+):
+    """A version of a rubric that people imported or edited."""
+
+    name: str
+    rubric_hash: str  # the version: of all criteria with their points
+    rubric: Json
+    made_by: str
+    made_at: float
+
+
+@dataclass
+class PrefixAnswerRow(
+    Row,
+    table="prefix_answers",
+    of="trial",
+    key="trial_id question_type share solver prompt_hash grader grader_prompts answered_at",
+    job=True,
+):
+    """The answer of a solver that was shown only the beginning of a conversation."""
+
+    trial_id: str
+    content_hash: str  # of the case whose question was asked
+    question_type: str
+    share: Integer  # per cent of the dialogue
+    messages: Integer  # how many of its messages the solver was shown
+    solver: str
+    prompt_hash: str  # of the solver's prompt; empty for rules
+    grader: str  # of a free response; empty for choices, which are read by the present rules
+    grader_prompts: str
+    response: str | None
+    verdict: str | None
+    extracted: str | None
+    detail: str
+    call_ids: Sequence[str]
+    answered_at: float
+
+
+@dataclass
+class JudgementRow(
+    Row,
+    table="judgements",
+    of="trial",
+    key="subject form question against judge judge_kind prompt_hash together repeat review_id judged_at",
+    job=True,
+    people=People("judgement", "judged_at", "judge", where="judge_kind = 'person'"),
+    item="subject",
+):
+    """The answer of a judge to a question of a form about an item; the newest with a value counts."""
+
+    trial_id: str  # the first trial of the item; empty for people, whose answers outlive it, and without a trial
+    subject: str  # the item, such as talk:TRIAL or case:CASE
+    form: str
+    question: str  # its id in the form
+    against: str  # hash of what else the answer depends on, such as the wording
+    judge: str  # the person, the model or the rule
+    judge_kind: str  # person, model, rule
+    prompt_hash: str  # of the prompts and the form; empty for people
+    together: Integer  # the most questions in one request; 0: all of an item
+    repeat: Integer  # from 1
+    value: str | None  # None: there is no answer, see failure
+    void: bool  # the quotations are no evidence, so that the answer does not count
+    quotations: Json  # [{message, words, state, given, start, end, comment}]
+    reason: str  # the judge's
+    comment: str  # a person's
+    failure: str  # what the provider or the reader reported
+    calls: Sequence[str]
+    review_id: str  # empty outside reviews
+    seconds: float | None  # from opening the item to saving the answer
+    served_by: str  # as the provider called the model
+    judged_at: float
+
+
+@dataclass
+class WithdrawnRow(Row, table="withdrawn", key="line_id", unique=True):
+    """A journal line of people that was withdrawn."""
+
+    line_id: str
+    withdrawn_by: str
+    reason: str
+    withdrawn_at: float
+
+
+@dataclass
+class TallyRow(Row, table="tallies", of="run", counted=True):
+    """A number of answers with the same verdict."""
+
+    run_id: str
+    case_key: str
+    content_hash: str | None
+    end_reason: str | None
+    concluded: bool  # whether the last message has a final diagnosis
+    format: str
+    question_type: str
+    answered: bool  # false: the trial failed before
+    loose: str  # verdict; of choices by the paper's rule
+    strict: str  # the same; of choices by the rule that wants exactly one
+    n: int  # answers
+
+
+@dataclass
+class JudgedRow(Row, table="judged", of="run", counted=True):
+    """A number of verdicts of one grader in a run."""
+
+    run_id: str
+    rule: str
+    grader: str
+    prompt_hash: str
+    rule_version: Integer
+    n: int  # verdicts
+
+
+@dataclass
+class ServedRow(Row, table="served", of="run", counted=True):
+    """A number of calls by the name under which a provider served the model."""
+
+    run_id: str
+    role: str
+    model: str  # as it was asked for
+    served_by: str  # as the provider called it
+    n: int  # calls
+
+
+TABLES: dict[str, Table] = {row.stored_in.name: row.stored_in for row in Row.__subclasses__()}
+"""Name → table, in the order of this file."""
+OF_TRIALS: tuple[str, ...] = tuple(name for name, table in TABLES.items() if table.of == "trial")
+"""The tables with rows of a trial; deleting a trial clears them, apart from its calls, which were paid for."""
+
+KINDS: dict[str, Table] = {table.people.kind: table for table in TABLES.values() if table.people}
+"""Kind of people's journal lines → its table (``core.store.written``)."""
 
 
 def schema_of(columns: str) -> pa.Schema:
-    """Return the schema of columns written as ``name:kind``, with the kinds of ``_TYPES``."""
+    """Return the schema of columns written as ``name:kind``, with the kinds of ``_KINDS``."""
     pairs = (column.split(":") for column in columns.split())
-    return pa.schema([(name, _TYPES[kind]) for name, kind in pairs])
+    return pa.schema([(name, _KINDS[kind]) for name, kind in pairs])
 
 
-SCHEMAS: dict[str, pa.Schema] = {
-    "runs": schema_of(
-        "run_id:text fingerprint:text protocol:text doctor:text patient:text grader:text summariser:text "
-        "prompt_pack:text prompt_hash:text case_set:text case_set_hash:text arms:texts trials:int seed:int "
-        "settings:text code_version:text source:text created_at:real visitor:text "
-        "data_set_hash:text data_set_cases:int hypothesis:text"
-    ),
-    "cases": schema_of(
-        "case_key:text content_hash:text dataset:text specialty:text vignette:text question:text choices:texts "
-        "answer:text synonyms:texts supertypes:texts subtypes:texts single_diagnosis:bool difficulty:text age:real "
-        "sex:text speaker:text profile:text images:text source:text licence:text added_at:real "
-        "asks_for:text"
-    ),
-    "run_labels": schema_of("run_id:text name:text tags:texts note:text labelled_at:real"),
-    "run_cases": schema_of("run_id:text case_key:text content_hash:text position:int"),
-    "trials": schema_of(
-        "trial_id:text run_id:text case_key:text trial:int seed:int status:text end_reason:text end_detail:text "
-        "doctor_turns:int summary:text failed_where:text failure:text failure_message:text started_at:real "
-        "finished_at:real events:text"
-    ),
-    "utterances": schema_of("trial_id:text position:int turn:int role:text text:text call_id:text"),
-    "answers": schema_of(
-        "trial_id:text format:text question_type:text response:text status:text reason:text detail:text call_id:text"
-    ),
-    "grades": schema_of(
-        "trial_id:text format:text question_type:text rule:text grader:text extracted:text verdict:text "
-        "call_ids:texts graded_at:real prompt_hash:text rule_version:int"
-    ),
-    "calls": schema_of(
-        "run_id:text trial_id:text position:int call_id:text role:text purpose:text model:text request:text "
-        "response:text finish_reason:text served_by:text prompt_tokens:int completion_tokens:int tokens_estimated:bool "
-        "latency_s:real first_token_s:real attempts:int cost_usd:real error:text reasoning:text reasoning_tokens:int "
-        "cached_tokens:int parts:text cache_write_tokens:int price_source:text"
-    ),
-    "forks": schema_of("trial_id:text parent_trial_id:text turn:int changes:texts"),
-    "probes": schema_of("trial_id:text turn:int rank:int diagnosis:text probability:real"),
-    "misuses": schema_of("trial_id:text turn:int kinds:texts detail:text"),
-    "ratings": schema_of("trial_id:text quality:text rater:text rating:int words:text call_id:text"),
-    "profiles": schema_of(
-        "case_key:text content_hash:text version:int suitable:bool reason:text note:text speaker:text profile:text "
-        "made_by:text made_at:real"
-    ),
-    "completions": schema_of(
-        "case_key:text content_hash:text model:text prompt_hash:text first_half:text second_half:text completion:text "
-        "failure:text similarity:real request:text tokens:int cost_usd:real made_at:real"
-    ),
-    "variants": schema_of(
-        "variant_id:text trial_id:text step:text messages:text model:text outcome:text note:text made_at:real "
-        "visitor:text"
-    ),
-    "journal_positions": schema_of("path:text position:int size:int folded_at:real"),
-    "reviews": schema_of("review_id:text name:text kind:text plan:text created_at:real"),
-    "review_items": schema_of("review_id:text item:text number:int annotators:texts"),
-    "unblindings": schema_of("review_id:text unblinded_by:text reason:text unblinded_at:real"),
-    "fact_sets": schema_of("case_key:text content_hash:text facts:text made_by:text made_at:real"),
-    "history_items": schema_of("case_key:text content_hash:text items:text made_by:text made_at:real"),
-    "case_labels": schema_of(
-        "case_key:text text_hash:text field:text value:text origin:text made_by:text note:text made_at:real"
-    ),
-    "scores": schema_of(
-        "trial_id:text measure:text measure_version:text name:text value:real evidence:text computed_at:real "
-        "against:text series:reals"
-    ),
-    "release_files": schema_of(
-        "run_id:text path:text case_key:text digest:text prompts:texts fault:text imported_at:real"
-    ),
-    "release_prompts": schema_of("prompt_hash:text template:text"),
-    "report_fields": schema_of("runs:texts field:text text:text applies:bool made_by:text made_at:real"),
-    "rubrics": schema_of("name:text rubric_hash:text rubric:text made_by:text made_at:real"),
-    "prefix_answers": schema_of(
-        "trial_id:text content_hash:text question_type:text share:int messages:int solver:text prompt_hash:text "
-        "grader:text grader_prompts:text response:text verdict:text extracted:text detail:text call_ids:texts "
-        "answered_at:real"
-    ),
-    "judgements": schema_of(
-        "trial_id:text subject:text form:text question:text against:text judge:text judge_kind:text prompt_hash:text "
-        "together:int repeat:int value:text void:bool quotations:text reason:text comment:text failure:text "
-        "calls:texts review_id:text seconds:real served_by:text judged_at:real"
-    ),
-}
-"""Table → the columns of its rows, in the order of the tuples."""
-
-
-OF_A_TRIAL = (
-    "utterances", "answers", "grades", "calls", "probes", "forks", "misuses", "ratings", "variants",
-    *ROWS_OF_TRIALS,
-    "scores", "trials",
-)  # fmt: skip
-"""The tables with rows of a trial; deleting a trial clears them all."""
+_KINDS: dict[str, pa.DataType] = {"text": pa.string(), "int": pa.int64(), "bool": pa.bool_()}
 
 
 def arrow_table(schema: pa.Schema, rows: Sequence[TableRow]) -> pa.Table:
@@ -127,12 +643,22 @@ def arrow_table(schema: pa.Schema, rows: Sequence[TableRow]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def insert(connection: duckdb.DuckDBPyConnection, sql: str, name: str, rows: Sequence[TableRow]) -> int:
-    """Run an INSERT that selects from ``incoming``, rows of table ``name``; return the number of new rows."""
+def arrow_rows(rows: Sequence[Row]) -> pa.Table:
+    """Return rows of one table, at least one, in Arrow."""
+    schema = rows[0].stored_in.schema
+    arrays = [pa.array(list(map(attrgetter(field.name), rows)), field.type) for field in schema]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def insert(connection: duckdb.DuckDBPyConnection, rows: Sequence[Row], sql: str = "") -> int:
+    """Insert the rows of one table that are not stored yet; return their number.
+
+    ``sql`` is another INSERT that selects from ``incoming``. Needs a write lease.
+    """
     if not rows:
         return 0
-    with incoming(connection, arrow_table(SCHEMAS[name], rows)):
-        (count,) = connection.execute(sql).fetchall()[0]
+    with incoming(connection, arrow_rows(rows)):
+        (count,) = connection.execute(sql or rows[0].stored_in.adding).fetchall()[0]
     return int(count)
 
 
@@ -147,19 +673,22 @@ def incoming(connection: duckdb.DuckDBPyConnection, rows: pa.Table) -> Iterator[
             connection.unregister("incoming")
 
 
-def adding(name: str, key: str, distinct: str = "") -> str:
-    """Return the INSERT of the ``incoming`` rows of a table whose key is not stored yet."""
-    return f"INSERT INTO {name} BY NAME SELECT {distinct} * FROM incoming ANTI JOIN {name} USING ({key})"
+def delete_trials(
+    connection: duckdb.DuckDBPyConnection, trials: str, values: Sequence[object] = (), *, calls: bool = False
+) -> None:
+    """Delete the trials that a query returns with everything that hangs on them; ``calls`` deletes calls, too."""
+    for table in (*OF_TRIALS, "trials"):  # the trials last: the query may read them
+        if calls or table != "calls":
+            connection.execute(f"DELETE FROM {table} WHERE trial_id IN ({trials})", values)
 
 
 def delete_runs(connection: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> None:
     """Delete runs and their trials from every table but ``calls``, because calls were paid for."""
-    for table in (*OF_A_TRIAL, "run_cases", "runs", "run_labels") if run_ids else ():
-        if table in ("trials", "run_cases", "runs", "run_labels"):
-            connection.execute(f"DELETE FROM {table} WHERE list_contains(?, run_id)", [list(run_ids)])
-        elif table != "calls":
-            of_runs = "SELECT trial_id FROM trials WHERE list_contains(?, run_id)"
-            connection.execute(f"DELETE FROM {table} WHERE trial_id IN ({of_runs})", [list(run_ids)])
+    if not run_ids:
+        return
+    delete_trials(connection, "SELECT trial_id FROM trials WHERE list_contains(?, run_id)", [list(run_ids)])
+    for table in ("runs", *(name for name, table in TABLES.items() if table.of == "run" and not table.counted)):
+        connection.execute(f"DELETE FROM {table} WHERE list_contains(?, run_id)", [list(run_ids)])
 
 
 def shared_texts(column: Any) -> list[Any]:

@@ -34,7 +34,6 @@ from core.journal import (
     DeletedLine,
     GradesLine,
     JournalWriter,
-    RemovedLine,
     ReplyLine,
     RunDeletedLine,
     RunHeader,
@@ -44,8 +43,9 @@ from core.journal import (
 )
 from core.store.database import Store
 from core.store.fold import fold, skipped_lines
-from core.store.rows import CHILDREN, child_rows, later_answer_rows
-from core.store.tables import OF_A_TRIAL, TableRow
+from core.store.former import skipped_kind
+from core.store.rows import child_rows, later_answer_rows
+from core.store.tables import OF_TRIALS, TABLES, AnswerRow, TableRow, UtteranceRow
 from core.store.tallies import miscounted, recount, recount_served
 from core.store.written import PEOPLE, carry_over, compare, forget_lines
 from core.store.written import journal_contents as read_written
@@ -161,7 +161,7 @@ def _in_database(cursor: duckdb.DuckDBPyConnection) -> Iterator[Problem]:
     for table, sql in _DOUBLED.items():  # runs and trials have unique keys
         for name, count in cursor.execute(sql).fetchall():
             yield Problem("doubled", name, f"is {count} times in the table {table}")
-    for table in (name for name in OF_A_TRIAL if name not in ("trials", "calls")):
+    for table in (name for name in OF_TRIALS if name != "calls"):
         sql = f"SELECT count(DISTINCT trial_id) FROM {table} ANTI JOIN trials USING (trial_id) WHERE trial_id <> ''"
         (trials,) = cursor.execute(sql).fetchall()[0]
         if trials:
@@ -233,27 +233,31 @@ def _verify_written(store: Store) -> tuple[int, list[Problem]]:
 
 
 def _read_journal(path: Path, contents: _JournalContents) -> None:
-    for _, line in read_lines(path):
+    for _, line in read_lines(path, whole=False):
         match line:
             case RunHeader(source="release"):
                 return  # a release has no lines of trials
             case TrialLine():
                 rows = child_rows(line)
-                messages = ((turn, role, text) for _, _, turn, role, text, _ in rows["utterances"])
-                contents.trials.setdefault(line.trial_id, _digest(messages, (row[1:6] for row in rows["answers"])))
+                messages = ((row.turn, row.role, row.text) for row in rows if isinstance(row, UtteranceRow))
+                answers = (_answer(row) for row in rows if isinstance(row, AnswerRow))
+                contents.trials.setdefault(line.trial_id, _digest(messages, answers))
                 contents.calls.update(event.call.call_id for event in line.events if isinstance(event, Called))
             case GradesLine(answers=[_, *_]):
-                contents.later_answers.update((line.trial_id, *row[1:6]) for row in later_answer_rows(line))
+                contents.later_answers.update((line.trial_id, *_answer(row)) for row in later_answer_rows(line))
             case ReplyLine():
                 contents.calls.add(line.call.call_id)
             case DeletedLine():
                 contents.trials.pop(line.trial_id, None)
             case RunDeletedLine():
                 contents.trials.clear()
-            case RemovedLine():
-                contents.removed[line.kind] += 1
             case _:
-                pass
+                if skipped := skipped_kind(line):
+                    contents.removed[skipped] += 1
+
+
+def _answer(row: AnswerRow) -> TableRow:
+    return row.format, row.question_type, row.response, row.status, row.reason
 
 
 def _digests_of_run(
@@ -303,9 +307,9 @@ def repair(store: Store, verified: Verified) -> list[Problem]:
             carry_over(connection)
         forget_lines(connection, [line for finding in mended if finding.kind == "different" for line in finding.lines])
         trials = [trial for finding in mended for trial in finding.trials]
-        for table in (*CHILDREN, "scores", "trials"):
-            if trials and table != "calls":  # calls were paid for, whatever the journal says
-                connection.execute(f"DELETE FROM {table} WHERE list_contains(?, trial_id)", [trials])
+        of_events = [name for name, table in TABLES.items() if table.child]  # calls were paid for, and stay
+        for table in (*of_events, "grades", "scores", "trials") if trials else ():
+            connection.execute(f"DELETE FROM {table} WHERE list_contains(?, trial_id)", [trials])
         # the lines of a trial may be in any journal: read all again; rows that exist are not changed
         connection.execute("DELETE FROM journal_positions")
     fold(store)

@@ -12,23 +12,14 @@ import pyarrow as pa
 
 from core.store.queries.cases import CaseKey
 from core.store.review_records import parse_item
+from core.store.tables import TABLES
 
 _TOGETHER = 1_000
 """Trials whose events are in memory at the same time."""
-_HIDDEN = {
-    "answers": ("response", "detail"),
-    "grades": ("extracted",),
-    "utterances": ("text",),
-    "probes": ("diagnosis",),
-    "misuses": ("detail",),
-    "ratings": ("words",),
-    "trials": ("summary", "end_detail", "failure_message"),
-}
-"""Table of trials → columns with words of a conversation or a model."""
-_DELETED = (*("fact_judgements", "patient_judgements", "prefix_answers", "urgency_answers"), *("variants", "scores"))
+_DELETED = (*(name for name, table in TABLES.items() if table.of == "trial" and table.job), "scores")
 """Tables of trials whose rows quote conversations."""
-_OF_CASES = ("completions", "fact_sets", "history_items", "profiles")
-_OF_ITEMS = {"judgements": "subject"}
+_OF_CASES = tuple(name for name, table in TABLES.items() if table.of == "case" and name != "case_labels")
+_OF_ITEMS = {name: table.item for name, table in TABLES.items() if table.item and not table.part}
 """Table → the column that names the item of a row."""
 _PLAIN_LABELS = ("specialty", "single_diagnosis", "development", "urgency")
 """Fields of a case whose labels contain no text of the case."""
@@ -76,7 +67,7 @@ class WithoutTexts:
         )
         for table in _DELETED:
             connection.execute(f"DELETE FROM {table} WHERE trial_id IN (FROM closed_trials)")
-        for table, columns in _HIDDEN.items():
+        for table, columns in ((table.name, table.texts) for table in TABLES.values() if table.texts):
             changes = ", ".join(f"{name} = if(coalesce({name}, '') = '', {name}, $1)" for name in columns)
             connection.execute(
                 f"UPDATE {table} SET {changes} WHERE trial_id IN (FROM closed_trials)", [self.placeholder]

@@ -1,8 +1,7 @@
 """Rows that people write: every row is first a line of the journal ``people``, so that it outlives the database.
 
-A new kind of such rows needs an entry in ``KINDS`` and a migration that creates its table, with a column ``line_id``.
-Writing, folding, withdrawing and ``verify`` use the entry and need no other code. Lines of a kind in ``FORMER_KINDS``
-are read as rows of a present table.
+A new kind of such rows needs a table that says how people write it (``core.store.stored_table.People``). Writing,
+folding, withdrawing and ``verify`` use that and need no other code.
 
 Rows of jobs (profiles and items by a model, labels of version 0.4) are in the same tables. Their lines have no id; the
 rows have a digest as id instead, so that people can delete them, too.
@@ -27,52 +26,14 @@ from core import access
 from core.errors import AnamnesisError
 from core.journal import RowLine, WithdrawnLine, WrittenLine, append_shared, journal_path, read_lines
 from core.paths import journals_of
-from core.store.former_rows import FORMER_ROWS
+from core.store.former import FORMER, Former, former_of_kind
 from core.store.lease import path_of
-from core.store.tables import SCHEMAS, TableRow, arrow_table, incoming, records
+from core.store.stored_table import People, Row, Table
+from core.store.tables import KINDS, TABLES, WithdrawnRow, arrow_rows, incoming, insert, records
 from core.text.case_items import BY_RULE
 
 PEOPLE = "people"
 """The folder of the journal, next to those of runs and jobs."""
-
-
-@dataclass(frozen=True)
-class EntryKind:
-    """The tables of a kind of line: ``table``, and one for each member of ``what`` that is a list of parts.
-
-    ``at`` and ``by`` are the columns with the time and the author of a row; without ``by`` the author is the visitor. A
-    part shares the columns that its table has in common with ``table``. ``unique`` is the primary key. ``where`` is the
-    SQL condition of people's rows in a table whose other rows stay without a line.
-    """
-
-    table: str
-    at: str
-    by: str = ""
-    parts: Mapping[str, str] = field(default_factory=dict)
-    unique: str = ""
-    where: str = ""
-
-    @property
-    def tables(self) -> tuple[str, ...]:
-        return (self.table, *self.parts.values())
-
-
-KINDS: dict[str, EntryKind] = {
-    "review": EntryKind("reviews", "created_at", parts={"items": "review_items"}, unique="review_id"),
-    "judgement": EntryKind("judgements", "judged_at", "judge", where="judge_kind = 'person'"),
-    "unblinding": EntryKind("unblindings", "unblinded_at", "unblinded_by"),
-    "label": EntryKind("run_labels", "labelled_at", unique="run_id, labelled_at"),
-    "rubric": EntryKind("rubrics", "made_at", "made_by"),
-    "facts": EntryKind("fact_sets", "made_at", "made_by"),
-    "profile": EntryKind("profiles", "made_at"),
-    "items": EntryKind("history_items", "made_at"),
-    "case_label": EntryKind("case_labels", "made_at", "made_by"),
-    "report_field": EntryKind("report_fields", "made_at", "made_by"),
-}
-"""Kind of line → its tables."""
-FORMER_KINDS = {"annotation": "annotations"}
-"""Kind of lines that earlier versions wrote → the former table of its rows (``core.store.former_rows``)."""
-_KIND_OF = {kind.table: name for name, kind in KINDS.items() if not kind.where}
 
 
 def journal_of(database: Path, study: str = "") -> Path:
@@ -89,7 +50,7 @@ def write(
     the study. After the next fold the journaled rows are in the database even if this transaction fails. Raises
     ``AnamnesisError`` if the journal cannot be written; then nothing is saved.
     """
-    columns, visitor = KINDS[kind], access.visitor().name
+    columns, visitor = _people(KINDS[kind]), access.visitor().name
     lines = [
         WrittenLine(
             line_id=uuid.uuid4().hex,
@@ -121,7 +82,7 @@ def withdraw(
 
     A rebuilt database lacks them as well, whichever journal has their lines.
     """
-    table = KINDS[kind].table
+    table = KINDS[kind].name
     sql = f"SELECT line_id FROM {table} WHERE list_contains(?, {column})"
     ids = [line_id for (line_id,) in connection.execute(sql, [list(values)]).fetchall()]
     lines = sorted({line_id for line_id in ids if line_id is not None})
@@ -137,76 +98,71 @@ def withdraw(
     return len(ids)
 
 
+def author_column(kind: str) -> str:
+    """Return the column with the author of the rows of a kind; empty if there is none."""
+    former = former_of_kind(kind)
+    people = former.people if former else KINDS[kind].people
+    return people.by if people else ""
+
+
+def _people(table: Table) -> People:
+    assert table.people is not None
+    return table.people
+
+
 def as_written(line: RowLine) -> WrittenLine | None:
     """Return a job's row as a line that people can withdraw; ``None`` if people do not edit its table."""
-    kind = _KIND_OF.get(line.table)
-    if kind is None:
+    table = TABLES.get(line.table)
+    if table is None or table.people is None or not table.job or table.people.where:
         return None
-    row = tuple(line.row[name] for name in SCHEMAS[line.table].names)
-    return WrittenLine(line_id=_digest(line.table, row), kind=kind, at=line.row[KINDS[kind].at], what=line.row)
+    row = table.read(line.row)
+    line_id = _digest(table.name, tuple(vars(row).values()))
+    return WrittenLine(line_id=line_id, kind=table.people.kind, at=line.row[table.people.at], what=line.row)
 
 
 def insert_lines(connection: duckdb.DuckDBPyConnection, lines: Iterable[WrittenLine | WithdrawnLine]) -> int:
     """Insert the rows of lines that are neither stored nor withdrawn; return the number of new lines."""
-    withdrawn: list[TableRow] = []
+    withdrawn: list[Row] = []
     written: dict[str, WrittenLine] = {}
     for line in lines:
         if isinstance(line, WithdrawnLine):
-            withdrawn += [(line_id, line.by, line.reason, line.at) for line_id in line.lines]
+            withdrawn += [WithdrawnRow(line_id, line.by, line.reason, line.at) for line_id in line.lines]
         else:
             written.setdefault(line.line_id, line)
-    if withdrawn:
-        _insert(connection, "withdrawn", "line_id", arrow_table(_WITHDRAWN, withdrawn))
-    rows: dict[str, list[TableRow]] = {}
+    insert(connection, withdrawn)
+    rows: dict[str, list[tuple[Row, str]]] = {}
     for line in written.values():
-        for table, row in rows_of(line):
-            rows.setdefault(table, []).append((*row, line.line_id))
+        for row in rows_of(line):
+            rows.setdefault(row.stored_in.name, []).append((row, line.line_id))
     new = 0
-    for kind in KINDS.values():
-        for table in kind.tables:
-            if table in rows:
-                schema = SCHEMAS[table].append(pa.field("line_id", pa.string()))
-                unique = kind.unique if table == kind.table else ""
-                added = _insert(connection, table, "line_id", arrow_table(schema, rows[table]), unique)
-                new += added if table == kind.table else 0
-    forget_lines(connection, [line_id for line_id, *_ in withdrawn])
+    for name, of_table in rows.items():
+        table = TABLES[name]
+        new_rows, ids = zip(*of_table, strict=True)
+        unique = f"ANTI JOIN {name} USING ({', '.join(table.key)})" if table.primary else ""
+        distinct = f"DISTINCT ON ({', '.join(table.key)})" if table.primary else ""
+        with incoming(connection, arrow_rows(new_rows).append_column("line_id", pa.array(ids, pa.string()))):
+            (count,) = connection.execute(
+                f"INSERT INTO {name} BY NAME SELECT {distinct} incoming.* FROM incoming "
+                f"ANTI JOIN {name} USING (line_id) {unique} ANTI JOIN withdrawn USING (line_id)"
+            ).fetchall()[0]
+        new += 0 if table.part else int(count)
+    forget_lines(connection, [row.line_id for row in withdrawn if isinstance(row, WithdrawnRow)])
     return new
 
 
-_WITHDRAWN = pa.schema(
-    [(name, pa.string()) for name in ("line_id", "withdrawn_by", "reason")] + [("withdrawn_at", pa.float64())]
-)
-
-
-def _insert(connection: duckdb.DuckDBPyConnection, table: str, key: str, rows: pa.Table, unique: str = "") -> int:
-    keep_out = "" if table == "withdrawn" else "ANTI JOIN withdrawn USING (line_id)"
-    and_unique = f"ANTI JOIN {table} USING ({unique})" if unique else ""
-    distinct = f"DISTINCT ON ({unique or key})" if unique or table == "withdrawn" else ""
-    with incoming(connection, rows):
-        (count,) = connection.execute(
-            f"INSERT INTO {table} BY NAME SELECT {distinct} incoming.* FROM incoming "
-            f"ANTI JOIN {table} USING ({key}) {and_unique} {keep_out}"
-        ).fetchall()[0]
-    return int(count)
-
-
-def rows_of(line: WrittenLine) -> list[tuple[str, TableRow]]:
-    """Return the rows of a line with their tables. Raises ``AnamnesisError`` for a kind of a newer program."""
-    if former := FORMER_KINDS.get(line.kind):
-        return [("judgements", _table_row("judgements", row)) for row in FORMER_ROWS[former](line.what)]
-    kind = KINDS.get(line.kind)
-    if kind is None:
+def rows_of(line: WrittenLine) -> list[Row]:
+    """Return the rows of a line. Raises ``AnamnesisError`` for a kind of a newer program."""
+    if former := former_of_kind(line.kind):
+        return list(former.rows(line.what))
+    table = KINDS.get(line.kind)
+    if table is None:
         raise AnamnesisError(
             f"A journal line is of the kind {line.kind!r}, which this version does not know: update Anamnesis."
         )
-    rows = [(kind.table, _table_row(kind.table, line.what))]
-    for name, table in kind.parts.items():
-        rows += [(table, _table_row(table, {**line.what, **part})) for part in line.what.get(name, ())]
+    rows = [table.read(line.what)]
+    for member, part in _people(table).parts.items():
+        rows += [TABLES[part].read({**line.what, **values}) for values in line.what.get(member, ())]
     return rows
-
-
-def _table_row(table: str, what: Mapping[str, Any]) -> TableRow:
-    return tuple(what.get(name) for name in SCHEMAS[table].names)
 
 
 def _digest(table: str, row: Sequence[Any], twin: int = 0) -> str:
@@ -241,7 +197,8 @@ def journal_contents(database: Path) -> JournalContents:
     lines: dict[str, WrittenLine] = {}
     folders: dict[str, str] = {}
     withdrawn, of_jobs, damaged = set[str](), set[str](), list[Path]()
-    about = ('"type":"written"', '"type":"withdrawn"', *(f'"table":"{table}"' for table in _KIND_OF))
+    of_jobs_too = (table.name for table in KINDS.values() if table.job)
+    about = ('"type":"written"', '"type":"withdrawn"', *(f'"table":"{name}"' for name in of_jobs_too))
     for path in sorted(journals_of(database).glob("*/journal.jsonl")):
         try:
             with path.open("rb") as file:
@@ -262,65 +219,85 @@ def journal_contents(database: Path) -> JournalContents:
     return JournalContents(lines, folders, frozenset(withdrawn), frozenset(of_jobs), tuple(damaged))
 
 
-def carry_over(connection: duckdb.DuckDBPyConnection) -> int:
-    """Journal rows that are only in the database, and store the line id of every row; return the number of lines.
+def carry_over(connection: duckdb.DuckDBPyConnection) -> None:
+    """Journal the rows of people that no journal has, and store the line id of every row. Needs a write lease."""
+    for table, of_rows in journal_rows(connection, path_of(connection)).ids.items():
+        _set_line_ids(connection, table, of_rows)
 
-    Needs a write lease. Ids are digests of the rows, so that an interrupted call can be repeated, and a row with a
-    damaged journal does not occur twice after its repair. Rows made by rules are left out: rules make them again when
-    they are needed.
+
+@dataclass
+class StoredLines:
+    """The rows of people in a database as lines, and table → (rowid, line id) of the rows without a line id."""
+
+    lines: list[WrittenLine] = field(default_factory=list)
+    ids: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+
+
+def journal_rows(cursor: duckdb.DuckDBPyConnection, database: Path) -> StoredLines:
+    """Journal the rows of people that no journal of a database has, and return all of them.
+
+    ``cursor`` reads that database, which may be of an earlier version. Ids of rows without a line are digests of the
+    rows, so that an interrupted call can be repeated, and a row with a damaged journal does not occur twice after its
+    repair. Rows made by rules are left out: rules make them again when they are needed.
     """
-    database = path_of(connection)
     journal = journal_contents(database)
-    journaled_ids = journal.lines.keys() | journal.of_jobs
-    new: list[WrittenLine] = []
-    for name, kind in KINDS.items():
-        parts = _part_groups(connection, kind)
-        ids: dict[str, list[tuple[int, str]]] = {table: [] for table in kind.tables}
+    stored = StoredLines()
+    in_database = cursor.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = current_database()")
+    names = {name for (name,) in in_database.fetchall()}
+    tables: dict[str, Table | Former] = {**TABLES, **FORMER}
+    for name, table in tables.items():
+        people = table.people
+        if people is None or name not in names:
+            continue
+        parts = _part_groups(cursor, people, table)
         twins = Counter[str]()
-        for what in _rows(connection, kind.table, kind.where):
-            rowid, line_id = what.pop("rowid"), what.pop("line_id")
-            if _is_by_rule(kind.table, what):
+        for row in _rows(cursor, name, people.where if name in TABLES else ""):
+            rowid, line_id, what = row.pop("rowid"), row.pop("line_id", None), _known(table, row)
+            if _is_by_rule(name, what):
                 continue
             if line_id is None:
-                digest = _digest(kind.table, tuple(what.values()))
-                line_id = _digest(kind.table, tuple(what.values()), twins[digest])
+                digest = _digest(name, tuple(what.values()))
+                line_id = _digest(name, tuple(what.values()), twins[digest])
                 twins[digest] += 1
-                ids[kind.table].append((rowid, line_id))
-            for member, (table, shared, groups) in parts.items():
+                stored.ids.setdefault(name, []).append((rowid, line_id))
+            for member, (part, shared, groups) in parts.items():
                 group = groups.get(tuple(what[column] for column in shared), [])
-                ids[table] += [(part["rowid"], line_id) for part in group]
-                names = [column for column in SCHEMAS[table].names if column not in shared]
-                what[member] = [{column: part[column] for column in names} for part in group]
-            if line_id not in journaled_ids:
-                by = what[kind.by] if kind.by else ""
-                new.append(WrittenLine(line_id=line_id, kind=name, at=what[kind.at], by=by, what=what))
-        for table, of_rows in ids.items():
-            _set_line_ids(connection, table, of_rows)
-    if new:
+                ids = [(values["rowid"], line_id) for values in group if values.get("line_id") is None]
+                stored.ids.setdefault(part, []).extend(ids)
+                own = [column for column in TABLES[part].columns if column not in shared]
+                what[member] = [{column: values.get(column) for column in own} for values in group]
+            by = what[people.by] if people.by else ""
+            stored.lines.append(WrittenLine(line_id=line_id, kind=people.kind, at=what[people.at], by=by, what=what))
+    journaled = journal.lines.keys() | journal.of_jobs
+    if new := [line for line in stored.lines if line.line_id not in journaled]:
         append_shared(journal_of(database), new, "open the database again")
-    return len(new)
+    return stored
 
 
-def _rows(connection: duckdb.DuckDBPyConnection, table: str, where: str = "") -> list[dict[str, Any]]:
-    columns = ", ".join(SCHEMAS[table].names)
-    sql = f"SELECT {columns}, rowid, line_id FROM {table} WHERE {where or 'true'} ORDER BY rowid"
-    return records(connection.execute(sql))
+def _known(table: Table | Former, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of a row; those that its database does not have yet are empty."""
+    return {name: row.get(name) for name in table.columns} if isinstance(table, Table) else dict(row)
+
+
+def _rows(cursor: duckdb.DuckDBPyConnection, table: str, where: str = "") -> list[dict[str, Any]]:
+    return records(cursor.execute(f"SELECT *, rowid FROM {table} WHERE {where or 'true'} ORDER BY rowid"))
 
 
 _Groups = dict[tuple[Any, ...], list[dict[str, Any]]]
 
 
 def _part_groups(
-    connection: duckdb.DuckDBPyConnection, kind: EntryKind
+    cursor: duckdb.DuckDBPyConnection, people: People, table: Table | Former
 ) -> dict[str, tuple[str, tuple[str, ...], _Groups]]:
     """Return member → the table of its parts, the shared columns, and its rows grouped by these columns."""
     parts = {}
-    for member, table in kind.parts.items():
-        shared = tuple(name for name in SCHEMAS[table].names if name in SCHEMAS[kind.table].names)
+    for member, part in people.parts.items():
+        of_both = table.columns if isinstance(table, Table) else ()
+        shared = tuple(name for name in TABLES[part].columns if name in of_both)
         groups: _Groups = {}
-        for row in _rows(connection, table):
+        for row in _rows(cursor, part):
             groups.setdefault(tuple(row[name] for name in shared), []).append(row)
-        parts[member] = (table, shared, groups)
+        parts[member] = (part, shared, groups)
     return parts
 
 
@@ -338,7 +315,7 @@ def _set_line_ids(connection: duckdb.DuckDBPyConnection, table: str, ids: Sequen
 
 def forget_lines(connection: duckdb.DuckDBPyConnection, lines: Sequence[str]) -> None:
     """Delete the rows of lines; a fold from the beginning of their journals inserts them again."""
-    for table in (name for kind in KINDS.values() for name in kind.tables if lines):
+    for table in (name for name, table in TABLES.items() if table.has_lines and lines):
         connection.execute(f"DELETE FROM {table} WHERE list_contains(?, line_id)", [list(lines)])
 
 
@@ -355,27 +332,28 @@ def compare(cursor: duckdb.DuckDBPyConnection, journal: JournalContents) -> Jour
     """Compare the rows of a database with the lines of its journals."""
     missing, different = set[str](), set[str]()
     alone = Counter[str]()
-    expected: dict[str, dict[str, list[bytes]]] = {table: {} for kind in KINDS.values() for table in kind.tables}
+    expected: dict[str, dict[str, list[bytes]]] = {name: {} for name, table in TABLES.items() if table.has_lines}
     for line_id, line in journal.counting.items():
-        for table, row in rows_of(line):
-            expected[table].setdefault(line_id, []).append(orjson.dumps(row))
-    for kind in KINDS.values():
-        for table in kind.tables:
-            stored: dict[str, list[bytes]] = {}
-            for what in _rows(cursor, table, kind.where if table == kind.table else ""):
-                line_id = what["line_id"]
-                if line_id is not None:
-                    stored.setdefault(line_id, []).append(orjson.dumps(_table_row(table, what)))
-                elif not _is_by_rule(table, what):
-                    alone[table] += 1
-            for line_id, rows in expected[table].items():
-                if line_id not in stored and table == kind.table:
-                    missing.add(line_id)
-                elif sorted(stored.get(line_id, [])) != sorted(rows):
-                    different.add(line_id)
-            for line_id in stored.keys() - expected[table].keys() - journal.of_jobs:
-                if line_id in journal.lines or line_id in journal.withdrawn:
-                    different.add(line_id)
-                else:
-                    alone[table] += len(stored[line_id])
+        for row in rows_of(line):
+            lines = expected[row.stored_in.name].setdefault(line_id, [])
+            lines.append(orjson.dumps(tuple(vars(row).values())))
+    for name, of_lines in expected.items():
+        table = TABLES[name]
+        stored: dict[str, list[bytes]] = {}
+        for values in _rows(cursor, name, table.people.where if table.people else ""):
+            line_id = values["line_id"]
+            if line_id is not None:
+                stored.setdefault(line_id, []).append(orjson.dumps(tuple(vars(table.read(values)).values())))
+            elif not _is_by_rule(name, values):
+                alone[name] += 1
+        for line_id, of_line in of_lines.items():
+            if line_id not in stored and not table.part:
+                missing.add(line_id)
+            elif sorted(stored.get(line_id, [])) != sorted(of_line):
+                different.add(line_id)
+        for line_id in stored.keys() - of_lines.keys() - journal.of_jobs:
+            if line_id in journal.lines or line_id in journal.withdrawn:
+                different.add(line_id)
+            else:
+                alone[name] += len(stored[line_id])
     return JournalDifferences(tuple(sorted(missing)), tuple(sorted(different - missing)), dict(alone))

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from core.events import EVENTS, Assessed, Started
 from core.journal import TrialLine
 from core.store.rows import child_rows
+from core.store.tables import MisuseRow, RatingRow
 
 MISUSED = {"kind": "misused", "turn": 4, "kinds": ["nested", "empty"], "detail": "<patient><clinical>"}
 RATED = {"kind": "rated", "quality": "empathy", "rater": "openai/p", "rating": 4, "words": "Kind.", "call_id": "c7"}
@@ -21,8 +22,10 @@ def test_misuses_and_ratings_of_version_0_5_are_read() -> None:
     ]
     line = TrialLine(run_id="r", trial_id="t", case_key="library/1", trial=0, seed=1, events=events, finished_at=2.0)
     rows = child_rows(line)
-    assert rows["misuses"] == [("t", 4, ["nested", "empty"], "<patient><clinical>")]
-    assert rows["ratings"] == [("t", "empathy", "openai/p", 4, "Kind.", "c7")]
+    assert rows == [
+        MisuseRow("t", 4, ["nested", "empty"], "<patient><clinical>"),
+        RatingRow("t", "empathy", "openai/p", 4, "Kind.", "c7"),
+    ]
     assert EVENTS.validate_json(EVENTS.dump_json(events)) == events, "events are written in the new form"
 
 

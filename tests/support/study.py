@@ -26,7 +26,7 @@ from core.store.queries.judgements import add_judgements
 from core.store.queries.runs import runs
 from core.store.review_records import Review, planned
 from core.store.sample import SAMPLE, add_sample
-from core.store.tables import SCHEMAS
+from core.store.tables import TABLES
 from tests.support import replies
 from tests.support.answering import an_answer
 from tests.support.fake_provider import running
@@ -88,7 +88,7 @@ class Study:
     def _size(self) -> int:
         """Return the number of stored rows and of files in the working folder."""
         with self.store.read() as cursor:
-            stored = sum(cursor.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0] for table in SCHEMAS)
+            stored = sum(cursor.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0] for table in TABLES)
         return int(stored) + sum(path.is_file() for path in Path.cwd().rglob("*"))
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from core.agents.mcq import STRICT_VERSION
 from core.frameworks.release import Release, ReleasedTrial
 from core.store.queries.releases import FROM_TABLES
-from core.store.tables import SCHEMAS
+from core.store.tables import TABLES
 
 _MCQ_RULES = ("mcq_loose", "mcq_strict")
 _VERSIONS = {"mcq_strict": STRICT_VERSION}
@@ -89,7 +89,7 @@ class TrialColumns:
         }
 
     def _trial_table(self) -> pa.Table:
-        types = {f.name: f.type for f in SCHEMAS["trials"]}
+        types = {f.name: f.type for f in TABLES["trials"].schema}
         rows = [
             (
                 *about,

@@ -9,22 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import duckdb
-import orjson
 
 from core.events import CallRecord
 from core.frameworks.base import frameworks, tested_seat
 from core.store.condition_parts import DOCTOR
 from core.store.conditions import Condition
+from core.store.rows import calls_in
 from core.store.selection import Selection, select
 from core.store.tables import arrow_table, records, schema_of
 
 
 def calls_of(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> list[CallRecord]:
     sql = "SELECT * EXCLUDE (run_id, trial_id, position) FROM calls WHERE trial_id = ? ORDER BY position"
-    return [
-        CallRecord(**{**row, "request": orjson.loads(row["request"]), "parts": orjson.loads(row["parts"] or "[]")})
-        for row in records(cursor.execute(sql, [trial_id]))
-    ]
+    return list(calls_in(records(cursor.execute(sql, [trial_id]))).values())
 
 
 def several_served(conditions: Sequence[Condition]) -> list[Condition]:

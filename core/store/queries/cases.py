@@ -37,7 +37,7 @@ ADD_CASES = """
 def add_cases(connection: duckdb.DuckDBPyConnection, cases: Iterable[Case]) -> int:
     """Insert the cases whose content is not stored yet; return their number. Needs a write lease."""
     now = time.time()
-    return insert(connection, ADD_CASES, "cases", [case_row(case, now) for case in cases])
+    return insert(connection, [case_row(case, now) for case in cases], ADD_CASES)
 
 
 def case(cursor: duckdb.DuckDBPyConnection, case_key: str, content_hash: str | None = None) -> Case | None:

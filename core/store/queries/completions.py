@@ -3,49 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
 
 import duckdb
 
-from core.store.tables import records
-
-
-@dataclass(frozen=True)
-class StoredCompletion:
-    """A model's completion of the first half of a vignette.
-
-    ``completion`` is ``None`` if the provider failed, with the message in ``failure``; ``similarity`` to the second
-    half is between 0 and 1; ``cost_usd`` is ``None`` if no price is known; ``made_at`` is in seconds since 1970.
-    """
-
-    case_key: str
-    content_hash: str
-    model: str
-    prompt_hash: str
-    first_half: str
-    second_half: str
-    completion: str | None
-    failure: str
-    similarity: float | None
-    request: str
-    tokens: int
-    cost_usd: float | None
-    made_at: float
-
-    @property
-    def data_set(self) -> str:
-        return self.case_key.partition("/")[0]
+from core.store.tables import CompletionRow, records
 
 
 def completions(
     cursor: duckdb.DuckDBPyConnection, models: Iterable[str] | None = None, case_sets: Iterable[str] | None = None
-) -> list[StoredCompletion]:
+) -> list[CompletionRow]:
     """Return the newest completion of every model, prompt and case, of all or some models and data sets.
 
     The order is that of model, prompt and data set, then the most similar first.
     """
     sql = f"""
-        SELECT {", ".join(column.name for column in fields(StoredCompletion))} FROM completions
+        SELECT {", ".join(CompletionRow.stored_in.columns)} FROM completions
         WHERE ($models::VARCHAR[] IS NULL OR list_contains($models, model))
             AND ($case_sets::VARCHAR[] IS NULL OR list_contains($case_sets, split_part(case_key, '/', 1)))
         QUALIFY row_number() OVER (
@@ -55,7 +27,7 @@ def completions(
         "models": None if models is None else list(models),
         "case_sets": None if case_sets is None else list(case_sets),
     }
-    return [StoredCompletion(**row) for row in records(cursor.execute(sql, values))]
+    return [CompletionRow(**row) for row in records(cursor.execute(sql, values))]
 
 
 def completed(cursor: duckdb.DuckDBPyConnection, model: str, prompt_hash: str) -> set[tuple[str, str]]:

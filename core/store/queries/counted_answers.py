@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import duckdb
-import orjson
 
 from core.events import EndReason, Format, QuestionType, Rule, Verdict
 from core.frameworks.base import frameworks, tested_seat
 from core.store.conditions import Condition
 from core.store.queries.answers import OUTCOMES
 from core.store.queries.cases import CaseKey
+from core.store.rows import calls_in
 from core.store.selection import IN_ARMS, Selection, select
 from core.store.tables import arrow_table, records, schema_of
 
@@ -111,9 +111,11 @@ def messages_of(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]) -> 
 def answer_calls(cursor: duckdb.DuckDBPyConnection, answers: Sequence[CountedAnswer]) -> dict[str, AnswerCall]:
     """Return call id → the call, for the answers whose calls are stored."""
     values = _of_calls(answers)
+    calls = calls_in(records(cursor.execute(_ANSWER_CALLS, values)))
     return {
-        call_id: AnswerCall(orjson.loads(messages or "[]"), reasoning)
-        for call_id, messages, reasoning in cursor.execute(_ANSWER_CALLS, values).fetchall()
+        call_id: AnswerCall(calls[call_id].request.get("messages") or [], calls[call_id].reasoning)
+        for call_id in values["calls"]
+        if call_id in calls
     }
 
 
@@ -179,8 +181,10 @@ _MESSAGES = f"""
         USING (trial_id, call_id)
     ORDER BY trial_id, position"""
 _ANSWER_CALLS = f"""
-    SELECT call_id, json_extract(request, '$.messages'), reasoning FROM calls
-    WHERE {_OF_TRIALS} AND call_id IN (SELECT unnest($calls::VARCHAR[]))"""
+    WITH of_trials AS (FROM calls WHERE {_OF_TRIALS})
+    SELECT call_id, role, purpose, model, request, parts, reasoning FROM of_trials
+    WHERE call_id IN (SELECT unnest($calls::VARCHAR[]))
+        OR call_id IN (SELECT json_extract_string(request, '$.follows.call_id') FROM of_trials)"""
 _SUMS = """
     sum(prompt_tokens)::BIGINT, sum(cached_tokens)::BIGINT, sum(cache_write_tokens)::BIGINT,
     sum(completion_tokens)::BIGINT, sum(reasoning_tokens)::BIGINT, bool_or(tokens_estimated)"""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import duckdb
 
@@ -15,28 +14,18 @@ from core.store.database import Store
 from core.store.queries.cases import CASE_COLUMNS, case_from
 from core.store.queries.scores import NO_ITEMS, OPENING, newest
 from core.store.selection import Selection, select
-from core.store.tables import insert, records
+from core.store.tables import HistoryItemsRow, insert, records
 from core.store.written import write
 from core.text.case_items import HistoryItem, ItemSet, items_from_json, items_to_json, match_cases, read_mediq
 from core.text.profiles import CaseId
 
 
-class StoredItems(NamedTuple):
-    """The items of a case as JSON, their maker, and the time (seconds since 1970)."""
-
-    case_key: str
-    content_hash: str
-    items: str
-    made_by: str
-    made_at: float
-
-
-def newest_items(cursor: duckdb.DuckDBPyConnection, case_keys: Sequence[str] | None = None) -> list[StoredItems]:
+def newest_items(cursor: duckdb.DuckDBPyConnection, case_keys: Sequence[str] | None = None) -> list[HistoryItemsRow]:
     sql = f"""
         SELECT case_key, content_hash, items, made_by, made_at FROM {newest("history_items")}
         WHERE $keys::VARCHAR[] IS NULL OR list_contains($keys, case_key) ORDER BY case_key, content_hash"""
     keys = None if case_keys is None else list(case_keys)
-    return [StoredItems(*row) for row in cursor.execute(sql, {"keys": keys}).fetchall()]
+    return [HistoryItemsRow(*row) for row in cursor.execute(sql, {"keys": keys}).fetchall()]
 
 
 def item_makers(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> dict[str, int]:
@@ -48,20 +37,20 @@ def item_makers(cursor: duckdb.DuckDBPyConnection, selection: Selection | None =
     return {str(maker): int(cases) for maker, cases in cursor.execute(sql).fetchall()}
 
 
-def add_items(connection: duckdb.DuckDBPyConnection, new: Iterable[StoredItems]) -> None:
+def add_items(connection: duckdb.DuckDBPyConnection, new: Iterable[HistoryItemsRow]) -> None:
     """Append items by rules, which can be made again, to the database. Needs a write lease."""
-    insert(connection, "INSERT INTO history_items BY NAME SELECT * FROM incoming", "history_items", list(new))
+    insert(connection, list(new))
 
 
-def keep_items(connection: duckdb.DuckDBPyConnection, new: Iterable[StoredItems]) -> None:
+def keep_items(connection: duckdb.DuckDBPyConnection, new: Iterable[HistoryItemsRow]) -> None:
     """Append items of a person to journal and database. Needs a write lease."""
-    write(connection, "items", [items._asdict() for items in new])
+    write(connection, "items", [vars(items) for items in new])
 
 
-def opening_row(case: Case, opening: str | None, made_by: str, made_at: float) -> StoredItems:
+def opening_row(case: Case, opening: str | None, made_by: str, made_at: float) -> HistoryItemsRow:
     """Return the row of a model's opening of a case; ``None``: the model gave no valid opening."""
     items = [HistoryItem(key="opening", value=opening, topic="chief complaint")] if opening else []
-    return StoredItems(case.case_key, case.content_hash, items_to_json(items), f"{OPENING}{made_by}", made_at)
+    return HistoryItemsRow(case.case_key, case.content_hash, items_to_json(items), f"{OPENING}{made_by}", made_at)
 
 
 def newest_openings(cursor: duckdb.DuckDBPyConnection, case_keys: Sequence[str]) -> dict[CaseId, Opening]:
@@ -82,10 +71,10 @@ def opened_by(cursor: duckdb.DuckDBPyConnection, made_by: str) -> set[CaseId]:
     return _cases_of_makers(cursor, f"{OPENING}{made_by}")
 
 
-def items_row(case: Case, items: Sequence[HistoryItem], made_by: str, made_at: float) -> StoredItems:
+def items_row(case: Case, items: Sequence[HistoryItem], made_by: str, made_at: float) -> HistoryItemsRow:
     """Return the row of a model's items of a case; without items, the model gave no valid reply."""
     name = made_by if items else f"{NO_ITEMS}{made_by}"
-    return StoredItems(case.case_key, case.content_hash, items_to_json(items), name, made_at)
+    return HistoryItemsRow(case.case_key, case.content_hash, items_to_json(items), name, made_at)
 
 
 def asked_for_items(cursor: duckdb.DuckDBPyConnection, made_by: str) -> set[CaseId]:
@@ -140,5 +129,5 @@ def stored_items(store: Store, case: Case) -> ItemSet | None:
     return ItemSet(items_from_json(newest[0].items), newest[0].made_by) if newest else None
 
 
-def items_of(case: Case, items: ItemSet) -> StoredItems:
-    return StoredItems(case.case_key, case.content_hash, items_to_json(items.items), items.made_by, time.time())
+def items_of(case: Case, items: ItemSet) -> HistoryItemsRow:
+    return HistoryItemsRow(case.case_key, case.content_hash, items_to_json(items.items), items.made_by, time.time())

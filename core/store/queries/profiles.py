@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from core import access
 from core.case import Case
 from core.errors import AnamnesisError
-from core.store.tables import SCHEMAS, records
+from core.store.tables import ProfileRow, records
 from core.store.written import withdraw, write
 from core.text.profiles import CaseId, Generated
 
@@ -41,7 +41,7 @@ def add_profiles(connection: duckdb.DuckDBPyConnection, new: Iterable[tuple[Case
     for case, generated in new:
         about = (case.case_key, case.content_hash)
         version = versions[about] = versions.get(about, 0) + 1
-        rows.append(dict(zip(SCHEMAS["profiles"].names, profile_row(case, generated, now, version), strict=True)))
+        rows.append(vars(profile_row(case, generated, now, version)))
     return write(connection, "profile", rows)
 
 
@@ -87,10 +87,19 @@ def delete_profiles(connection: duckdb.DuckDBPyConnection, case_keys: Sequence[s
     return withdraw(connection, "profile", "case_key", case_keys, "deleted")
 
 
-def profile_row(case: Case, generated: Generated, now: float, version: int) -> tuple[Any, ...]:
-    g = generated
-    profile = None if g.profile is None else g.profile.model_dump_json()
-    return (case.case_key, case.content_hash, version, g.suitable, g.reason, g.note, g.speaker, profile, g.made_by, now)
+def profile_row(case: Case, generated: Generated, now: float, version: int) -> ProfileRow:
+    return ProfileRow(
+        case_key=case.case_key,
+        content_hash=case.content_hash,
+        version=version,
+        suitable=generated.suitable,
+        reason=generated.reason,
+        note=generated.note,
+        speaker=generated.speaker,
+        profile=None if generated.profile is None else generated.profile.model_dump_json(),
+        made_by=generated.made_by,
+        made_at=now,
+    )
 
 
 def _stored(row: dict[str, Any]) -> StoredProfile:

@@ -19,7 +19,7 @@ from core.frameworks.base import Arm
 from core.journal import RunHeader
 from core.store.queries.cases import add_cases
 from core.store.rows import run_row
-from core.store.tables import OF_A_TRIAL, TableRow, adding, insert
+from core.store.tables import ReleaseDocumentRow, ReleaseFileRow, ReleasePromptRow, RunCaseRow, delete_trials, insert
 
 FROM_TABLES = "[]"
 """Stored as the events of a trial that are rebuilt from the tables, so that nothing is stored twice."""
@@ -93,13 +93,9 @@ def write_release(connection: duckdb.DuckDBPyConnection, batch: ReleaseBatch) ->
             connection.unregister("incoming")
     for path, (digest, content) in batch.documents.items():
         connection.execute("DELETE FROM release_documents WHERE path = ?", [path])
-        connection.execute(
-            "INSERT INTO release_documents (path, digest, content, imported_at) VALUES (?, ?, ?, ?)",
-            [path, digest, content, now],
-        )
-    insert(connection, adding("release_prompts", "prompt_hash"), "release_prompts", list(batch.templates.items()))
-    rows = [(f.run_id, f.path, f.case_key, f.digest, list(f.prompts), f.fault, now) for f in batch.files]
-    insert(connection, _ADD["release_files"], "release_files", rows)
+        insert(connection, [ReleaseDocumentRow(path, digest, content, now)])
+    insert(connection, [ReleasePromptRow(*template) for template in batch.templates.items()])
+    insert(connection, _file_rows(batch, now))
     for run in batch.runs:
         _describe_prompts(connection, run.header.run_id)
 
@@ -108,24 +104,44 @@ def _remove_replaced(connection: duckdb.DuckDBPyConnection, batch: ReleaseBatch)
     """Delete the rows of the files of a batch, and the trials of the files that it replaces."""
     if not connection.execute("SELECT 1 FROM release_files LIMIT 1").fetchall():
         return
-    rows: list[TableRow] = [(f.run_id, f.path, f.case_key, f.digest, [], f.fault, 0.0) for f in batch.files]
-    if not rows:
+    if not batch.files:
         return
     connection.execute(
         "CREATE OR REPLACE TEMP TABLE replaced (run_id VARCHAR, path VARCHAR, case_key VARCHAR, fault VARCHAR)"
     )
-    insert(connection, "INSERT INTO replaced SELECT run_id, path, case_key, fault FROM incoming", "release_files", rows)
-    for statement in _REMOVE:
-        connection.execute(statement)
+    insert(
+        connection, _file_rows(batch, 0.0), "INSERT INTO replaced SELECT run_id, path, case_key, fault FROM incoming"
+    )
+    connection.execute(
+        "DELETE FROM release_files USING replaced "
+        "WHERE release_files.run_id = replaced.run_id AND release_files.path = replaced.path"
+    )
+    connection.execute(
+        """CREATE OR REPLACE TEMP TABLE old_trials AS
+            SELECT trial_id FROM trials SEMI JOIN (FROM replaced WHERE fault IS NULL) AS replacing USING (run_id,
+            case_key)"""
+    )
+    delete_trials(connection, "FROM old_trials", calls=True)
+    connection.execute(
+        """DELETE FROM run_cases USING replaced
+            WHERE run_cases.run_id = replaced.run_id AND run_cases.case_key = replaced.case_key AND fault IS NULL"""
+    )
+
+
+def _file_rows(batch: ReleaseBatch, imported_at: float) -> list[ReleaseFileRow]:
+    return [
+        ReleaseFileRow(f.run_id, f.path, f.case_key, f.digest, list(f.prompts), f.fault, imported_at)
+        for f in batch.files
+    ]
 
 
 def _insert_runs(connection: duckdb.DuckDBPyConnection, runs: Sequence[ReleaseRun]) -> None:
     cases = {id(case): case for run in runs for case, _ in run.cases}
     hashes = {number: case.content_hash for number, case in cases.items()}
     add_cases(connection, cases.values())
-    insert(connection, adding("runs", "run_id"), "runs", [run_row(run.header) for run in runs])
-    rows = [(run.header.run_id, case.case_key, hashes[id(case)], n) for run in runs for case, n in run.cases]
-    insert(connection, adding("run_cases", "run_id, case_key"), "run_cases", rows)
+    insert(connection, [run_row(run.header) for run in runs])
+    rows = [RunCaseRow(run.header.run_id, case.case_key, hashes[id(case)], n) for run in runs for case, n in run.cases]
+    insert(connection, rows)
 
 
 def _describe_prompts(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
@@ -138,22 +154,8 @@ def _describe_prompts(connection: duckdb.DuckDBPyConnection, run_id: str) -> Non
     connection.execute("UPDATE runs SET settings = ?, prompt_hash = ? WHERE run_id = ?", [with_prompts, joined, run_id])
 
 
-_REMOVE = (
-    "DELETE FROM release_files USING replaced "
-    "WHERE release_files.run_id = replaced.run_id AND release_files.path = replaced.path",
-    """CREATE OR REPLACE TEMP TABLE old_trials AS
-        SELECT trial_id FROM trials SEMI JOIN (FROM replaced WHERE fault IS NULL) AS replacing USING (run_id,
-        case_key)""",
-    *(f"DELETE FROM {name} WHERE trial_id IN (FROM old_trials)" for name in OF_A_TRIAL),
-    """DELETE FROM run_cases USING replaced
-        WHERE run_cases.run_id = replaced.run_id AND run_cases.case_key = replaced.case_key AND fault IS NULL""",
-)
-
 _ADD = {
-    **{
-        name: f"INSERT INTO {name} BY NAME SELECT * FROM incoming"
-        for name in ("trials", "utterances", "answers", "release_files")
-    },
+    **{name: f"INSERT INTO {name} BY NAME SELECT * FROM incoming" for name in ("trials", "utterances", "answers")},
     # in a rebuilt database the re-gradings come from the journals before the release is imported: the grades of the
     # release must be older all the same, also those of the trials of a run that were not graded again
     "grades": """

@@ -15,9 +15,11 @@ import duckdb
 import orjson
 import pandas as pd
 
+from core.short_calls import followed
 from core.store.queries.cases import CaseKey
+from core.store.rows import calls_in
 from core.store.selection import Selection, select
-from core.store.tables import insert, records
+from core.store.tables import ScoreRow, insert, records
 
 Trials = Literal["all", "replies", "consultations", "whole"]
 """The trials that a measure reads: those with a reply of a patient, finished ones of doctor and patient, whole ones.
@@ -150,13 +152,24 @@ def add_scores(
         for s in (Score("", None), *scores):
             pieces = [{k: v for k, v in piece._asdict().items() if v not in (None, "")} for piece in s.evidence]
             evidence = orjson.dumps(pieces).decode() if pieces else None
-            columns = (measure.name, measure.version, s.name, s.value, evidence, now, trial.against, s.series or None)
-            rows.append((trial.trial_id, *columns))
+            rows.append(
+                ScoreRow(
+                    trial_id=trial.trial_id,
+                    measure=measure.name,
+                    measure_version=measure.version,
+                    name=s.name,
+                    value=s.value,
+                    evidence=evidence,
+                    computed_at=now,
+                    against=trial.against,
+                    series=s.series or None,
+                )
+            )
     connection.execute(
         "DELETE FROM scores WHERE measure = ? AND trial_id IN (SELECT unnest(?::VARCHAR[]))",
         [measure.name, [trial.trial_id for trial, _ in new]],
     )
-    insert(connection, "INSERT INTO scores BY NAME SELECT * FROM incoming", "scores", rows)
+    insert(connection, rows)
 
 
 def means(measure: Reader) -> str:
@@ -210,7 +223,12 @@ def parts_of(
 ) -> dict[str, list[dict[str, Any]]]:
     """Return trial → its answers (format, question_type, response, ``verdicts`` by rule), or its calls in order."""
     parts: dict[str, list[dict[str, Any]]] = {}
-    for row in records(cursor.execute(_PARTS[part], {"trials": list(trials)})):
+    rows = records(cursor.execute(_PARTS[part], {"trials": list(trials)}))
+    calls = calls_in(rows) if part == "calls" else {}
+    for row in rows:
+        if part == "calls" and followed(orjson.loads(row["request"])):
+            call = calls[row["call_id"]].model_dump(mode="json", include={"request", "parts"})
+            row |= {name: orjson.dumps(value).decode() for name, value in call.items()}
         parts.setdefault(row.pop("trial_id"), []).append(row)
     return parts
 

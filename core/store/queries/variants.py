@@ -17,7 +17,8 @@ from core.asking.parts import PromptPart
 from core.events import CallRecord, Rule, Verdict
 from core.images import Image
 from core.journal import RowLine
-from core.store.tables import records
+from core.store.rows import row_line
+from core.store.tables import VariantRow, records
 
 JOURNAL = "variants"
 """Name of the journal of all variants, and of the run of their calls, which are not calls of the trial."""
@@ -63,18 +64,18 @@ def line_of(variant: Variant, unit: str = "") -> RowLine:
         "grader": variant.grader,
         "calls": [call.model_dump(mode="json") for call in variant.calls],
     }
-    row = {
-        "variant_id": variant.variant_id,
-        "trial_id": variant.trial_id,
-        "step": variant.step_key,
-        "messages": orjson.dumps(messages).decode(),
-        "model": variant.model,
-        "outcome": orjson.dumps(outcome).decode(),
-        "note": variant.note,
-        "made_at": variant.made_at,
-        "visitor": access.visitor().name,
-    }
-    return RowLine(table="variants", row=row, unit=unit)
+    row = VariantRow(
+        variant_id=variant.variant_id,
+        trial_id=variant.trial_id,
+        step=variant.step_key,
+        messages=orjson.dumps(messages).decode(),
+        model=variant.model,
+        outcome=orjson.dumps(outcome).decode(),
+        note=variant.note,
+        made_at=variant.made_at,
+        visitor=access.visitor().name,
+    )
+    return row_line(row, unit)
 
 
 def variants_of(cursor: duckdb.DuckDBPyConnection, trial_id: str, step_key: str | None = None) -> list[Variant]:

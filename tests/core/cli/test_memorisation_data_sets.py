@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import astuple
 from pathlib import Path
 
 import pytest
@@ -12,13 +11,12 @@ import pytest
 from core.cli.app import main
 from core.measures.memorisation import prompt_hash
 from core.store.database import Store
-from core.store.queries.completions import StoredCompletion
-from core.store.tables import insert
+from core.store.tables import CompletionRow, insert
 
 
-def completion(case_key: str, similarity: float, model: str) -> StoredCompletion:
+def completion(case_key: str, similarity: float, model: str) -> CompletionRow:
     continue_hash = prompt_hash("continue")
-    return StoredCompletion(
+    return CompletionRow(
         case_key, "h", model, continue_hash, "A man", "is ill", "is", "", similarity, "{}", 5, None, 1.0
     )
 
@@ -42,12 +40,7 @@ def test_a_row_has_one_model_and_data_set(
         completion("one/1", 0.3, "m/b"),
     ]
     with Store().write() as connection:
-        insert(
-            connection,
-            "INSERT INTO completions BY NAME SELECT * FROM incoming",
-            "completions",
-            [astuple(row) for row in stored],
-        )
+        insert(connection, stored)
     assert main(["report", "memorisation", "--format", "csv", *options]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert {(row["model"], row["cases"]): (row["n"], row["flagged"]) for row in rows} == expected

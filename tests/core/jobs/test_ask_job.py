@@ -35,9 +35,9 @@ from core.asking.ask import Request
 from core.asking.parts import instruction_part
 from core.case import Case
 from core.jobs.ask_job import ItemResult, JobPlan, OfCases, RequestJob, journal_of
-from core.journal import RowLine
 from core.prompts import load_pack
 from core.store.queries.history_items import opened_by, opening_row
+from core.store.rows import row_line
 
 
 def read(text: str) -> str:
@@ -77,7 +77,7 @@ class FirstWords(OfCases, RequestJob[Case]):
         if reply.value is None:
             return reply.answer()
         row = opening_row(item, reply.value, f"toy {seat.voice.model.name}", time.time())
-        return reply.answer(RowLine(table="history_items", row=row._asdict()), letters=len(reply.value))
+        return reply.answer(row_line(row), letters=len(reply.value))
 '''
 CASES = small_cases(4)
 OWN = '[models."openai/fake"]\nprices = { input = 1000.0, output = 1000.0 }\n'

@@ -16,7 +16,8 @@ from core.jobs.plan import campaign_of, header_of, prepared_cases
 from core.journal import journal_path, read_header
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.history_items import StoredItems, add_items, stored_items
+from core.store.queries.history_items import add_items, stored_items
+from core.store.tables import HistoryItemsRow
 from core.text.case_items import HistoryItem, itemized, items_by_rule, items_to_json
 from tests.core.jobs.workshop import begun, go, registry, small_cases, trial_lines
 from tests.support.campaigns import beside_rules
@@ -34,7 +35,7 @@ def store_items(items: tuple[HistoryItem, ...], made_by: str = "mediq") -> None:
     (case,) = small_cases(1)
     with Store().write() as connection:
         add_items(
-            connection, [StoredItems(case.case_key, case.content_hash, items_to_json(items), made_by, time.time())]
+            connection, [HistoryItemsRow(case.case_key, case.content_hash, items_to_json(items), made_by, time.time())]
         )
 
 

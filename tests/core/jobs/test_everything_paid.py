@@ -100,7 +100,10 @@ def test_journals_restore_every_result_and_every_token(paying: FakeProvider) -> 
     assert spent(store) == (len(paying.requests), len(paying.requests) * TOKENS)
     with store.read() as cursor:
         roles = dict(cursor.execute("SELECT model, any_value(role) FROM calls GROUP BY model").fetchall())
-        without = cursor.execute("SELECT DISTINCT purpose FROM calls WHERE parts NOT LIKE '%source_hash%'").fetchall()
+        whole = "json_extract(request, '$.follows') IS NULL"
+        without = cursor.execute(
+            f"SELECT DISTINCT purpose FROM calls WHERE {whole} AND parts NOT LIKE '%source_hash%'"
+        ).fetchall()
     assert without == [], "each call names its prompt, for every role"
     assert roles["openai/judge"] == roles["openai/strict"] == "grader"
     assert (roles["openai/profiler"], roles["openai/completer"]) == ("profiler", "doctor")

@@ -21,6 +21,7 @@ from core.jobs.ask_job import run_job
 from core.jobs.engine import REGRADING, Options
 from core.jobs.regrade import Regrading
 from core.journal import DeletedLine, Journal, JournalWriter, ReplyLine, RunHeader, journal_path, read_lines
+from core.short_calls import followed
 from core.store.database import Store
 from core.store.fold import fold
 from tests.core.jobs.workshop import (
@@ -80,6 +81,12 @@ def replies(header: RunHeader) -> list[ReplyLine]:
     return [line for _, line in read_lines(journal_path(header.run_id)) if isinstance(line, ReplyLine)]
 
 
+def short_replies(header: RunHeader) -> int:
+    """Return the number of journaled calls without the messages of an earlier call."""
+    lines = [line for _, line in read_lines(journal_path(header.run_id), whole=False)]
+    return sum(bool(followed(line.call.request)) for line in lines if isinstance(line, ReplyLine))
+
+
 def verdicts(header: RunHeader) -> dict[str, list[tuple[str, str, str]]]:
     return {
         line.case_key: [(e.format, e.rule, e.verdict) for e in line.events if isinstance(e, Graded)]
@@ -122,12 +129,15 @@ def test_an_interrupted_run_repeats_only_the_request_in_flight(
             patch.setattr(Journal, "append", breaking_at(number))
             with pytest.raises(Breaks):
                 go(header)
-        assert len(replies(header)) <= number
+        assert (paid := len(replies(header))) <= number
         outcome = go(header)
         assert outcome.progress.unused == 0
         assert len(all_seats.requests) == unbroken + 1, "one request was in flight at the interruption"
         assert len(replies(header)) == unbroken
         assert verdicts(header) == right
+        sent = [body["messages"] for body in all_seats.bodies]
+        assert [line.call.request["messages"] for line in replies(header)] == [*sent[:paid], *sent[paid + 1 :]]
+        assert short_replies(header) == short_replies(whole) > unbroken / 4, "a resumed conversation is continued"
         # the resumed trials have the same events, also those of the grader
         assert [len(story(line)) for line in trial_lines(header.run_id)] == [
             len(story(line)) for line in trial_lines(whole.run_id)

@@ -15,7 +15,7 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from core.journal import ROWS_OF_TRIALS, DeletedLine, JournalLine, ReplyLine, RowLine, journal_path
+from core.journal import DeletedLine, JournalLine, ReplyLine, RowLine, journal_path
 from core.report import bundle
 from core.report.bundle import Cells, differing_cells, make_bundle
 from core.report.bundle_check import verify_bundle
@@ -24,7 +24,7 @@ from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.judgements import add_judgements
 from core.store.queries.trials import done_trial_ids
-from core.store.tables import SCHEMAS
+from core.store.tables import TABLES
 from core.store.written import write
 from tests.core.jobs.workshop import core, run_ids
 from tests.core.store.builders import a_call, a_case, a_header, a_trial, as_released, write_journal
@@ -350,7 +350,7 @@ def test_an_imported_run_travels_without_a_journal(tmp_path: Path, monkeypatch: 
 def row_of(table: str, trial: str, call_id: str) -> dict[str, Any]:
     """Return a row of a table of results, with a value of each column's type."""
     values = {pa.string(): "x", pa.int64(): 1, pa.float64(): 8.0, pa.bool_(): False, pa.list_(pa.string()): [call_id]}
-    row = {field.name: values[field.type] for field in SCHEMAS[table]}
+    row = {field.name: values[field.type] for field in TABLES[table].schema}
     return row | {"trial_id": trial} | ({"calls": json.dumps([call_id])} if row.get("calls") == "x" else {})
 
 
@@ -360,7 +360,7 @@ def test_results_of_jobs_belong_to_their_runs(tmp_path: Path, monkeypatch: pytes
     with store.read() as cursor:
         trials = frozenset(done_trial_ids(cursor, "run-a"))
     belonging = Belonging(frozenset({"run-a"}), trials, frozenset(), {})
-    for table in ROWS_OF_TRIALS:
+    for table in (t.name for t in TABLES.values() if t.of == "trial" and t.job and t.exported):
         lines: list[JournalLine] = []
         for run in ("run-a", "run-b"):
             call = a_call(f"call-{run}", role="grader", model="openai/judge", response=f"judged {run}").call

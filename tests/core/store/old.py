@@ -13,6 +13,7 @@ from pathlib import Path
 import duckdb
 
 from core.paths import journals_of
+from core.store.database import Store
 
 DATABASES = Path(__file__).with_name("databases")
 
@@ -37,3 +38,12 @@ def unpack_golden(name: str, folder: Path) -> Path:
             "UPDATE journal_positions SET path = replace(path, 'JOURNALS', ?)", [str(journals_of(database).resolve())]
         )
     return database
+
+
+def make_older(store: Store, number: int, *statements: str) -> None:
+    """Make the database that of an older program, whose last migration had this number; ``statements`` change it."""
+    with duckdb.connect(str(store.path)) as connection:
+        connection.execute("DELETE FROM migrations")
+        connection.execute("INSERT INTO migrations VALUES (?, 0, '0.4.9')", [f"{number:04}_older"])
+        for statement in statements:
+            connection.execute(statement)

@@ -241,7 +241,7 @@ def test_unchanged_journals_are_recognised_without_opening_the_database(
 
 
 def test_many_trials_come_in_several_transactions(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.store.fold.CHUNK_TRIALS", 40)
+    monkeypatch.setattr("core.store.inserts.CHUNK_TRIALS", 40)
     lines = [a_trial(trial_id=f"run/{n}") for n in range(100)]
     write_journal(store.journals, "run", a_header(), *lines)
     assert fold(store).trials == 100
@@ -252,7 +252,7 @@ def test_many_trials_come_in_several_transactions(store: Store, monkeypatch: pyt
 def test_a_fold_that_was_stopped_continues_after_its_last_transaction(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.store.fold.CHUNK_TRIALS", 40)
+    monkeypatch.setattr("core.store.inserts.CHUNK_TRIALS", 40)
     write_journal(store.journals, "run", a_header(), *[a_trial(trial_id=f"run/{n}") for n in range(100)])
     write = Store.write
     allowed = iter([write, write])

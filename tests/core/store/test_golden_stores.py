@@ -12,18 +12,17 @@ from typing import Any
 
 import pytest
 
-from core import journal
 from core.cli.app import main
-from core.journal import REMOVED
 from core.measures.base import MetricRequest
 from core.measures.notes import result_of
 from core.measures.registry import metrics
 from core.paths import journals_of
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.former_rows import FORMER_ROWS
+from core.store.former import FORMER, Former
 from core.store.selection import Selection
-from core.store.tables import SCHEMAS
+from core.store.stored_table import People
+from core.store.tables import TABLES
 from core.store.upkeep import verify
 from tests.core.store.old import unpack_golden
 
@@ -43,8 +42,8 @@ LINES: Mapping[str, Mapping[str, int]] = {
     },
 }
 """Store → table of rows, or kind of rows by people → the number of its lines in the journals."""
-TABLES_OF_PEOPLE = {"plan": "plans", "annotation": "judgements"}
-"""Kind of rows by people → its table, for the kinds that this version may lack."""
+SKIPPED = {"continuations", "plan", "replicates"}
+"""The kinds of lines that this version does not have any more."""
 
 OF_BOTH = {"completions": 2, "forks": 1, "prefix_answers": 42}
 JOURNALED: Mapping[str, Mapping[str, int]] = {
@@ -136,7 +135,7 @@ def counts(store: Store, tables: Mapping[str, int]) -> dict[str, int]:
         return {
             table: cursor.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0]
             for table in tables
-            if table in SCHEMAS
+            if table in TABLES
         }
 
 
@@ -152,15 +151,14 @@ def accuracies(store: Store) -> dict[tuple[str, str, str], float]:
 
 
 def test_only_removed_kinds_have_no_table() -> None:
-    dropped = {TABLES_OF_PEOPLE.get(kind, kind) for kind in REMOVED} | FORMER_ROWS.keys()
     for name in NAMES:
-        assert STORED[name].keys() - SCHEMAS.keys() <= dropped
+        assert STORED[name].keys() - TABLES.keys() <= FORMER.keys()
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_database_is_migrated_and_loses_nothing(stores: Mapping[tuple[str, str], Store], name: str) -> None:
     store = stores[name, "database"]
-    expected = {table: count for table, count in STORED[name].items() if table in SCHEMAS}
+    expected = {table: count for table, count in STORED[name].items() if table in TABLES}
     assert counts(store, expected) == expected
     report = fold(store)
     assert (report.trials, report.grades, report.damaged) == (0, 0, ())
@@ -168,7 +166,7 @@ def test_the_database_is_migrated_and_loses_nothing(stores: Mapping[tuple[str, s
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_journals_alone_make_the_same_rows(stores: Mapping[tuple[str, str], Store], name: str) -> None:
-    expected = {table: count for table, count in JOURNALED[name].items() if table in SCHEMAS}
+    expected = {table: count for table, count in JOURNALED[name].items() if table in TABLES}
     assert counts(stores[name, "journals"], expected) == expected
 
 
@@ -181,7 +179,7 @@ def test_the_rows_of_former_tables_are_judgements(stores: Mapping[tuple[str, str
             """SELECT judge, judge_kind, together, repeat, count_if(void), sum(len(calls)), count(*) FROM judgements
                WHERE form = 'rubric:demo' AND subject = 'talk:' || trial_id GROUP BY ALL ORDER BY ALL"""
         ).fetchall()
-    assert not tables & FORMER_ROWS.keys()
+    assert not tables & FORMER.keys()
     assert verdicts == [("openai/gpt-4o", "model", 1, 1, 10, 40, 40), ("reference/words", "rule", 1, 1, 0, 0, 6)]
     assert sum(number for *_, number in verdicts) == STORED["version_0_5_1"]["rubric_judgements"]
 
@@ -193,7 +191,7 @@ def test_verify_finds_nothing_damaged_and_counts_the_skipped_lines(
 ) -> None:
     verified = verify(stores[name, of])
     assert verified.findings == ()
-    assert verified.removed == {kind: count for kind, count in LINES[name].items() if kind in REMOVED}
+    assert verified.removed == {kind: count for kind, count in LINES[name].items() if kind in SKIPPED}
     expected = STORED if of == "database" else JOURNALED
     assert (verified.trials, verified.calls) == (expected[name]["trials"], expected[name]["calls"])
 
@@ -203,8 +201,9 @@ def test_lines_of_removed_kinds_are_skipped_and_counted_in_one_sentence(
 ) -> None:
     """Whatever kinds this version has removed: completions and labels of runs are removed here, too."""
     name = "version_0_5_1"
-    monkeypatch.setattr(journal, "REMOVED", REMOVED | {"completions", "label"})
-    removed = {kind: count for kind, count in LINES[name].items() if kind in journal.REMOVED}
+    monkeypatch.setitem(FORMER, "completions", Former())
+    monkeypatch.setitem(FORMER, "run_labels", Former(people=People("label", "labelled_at")))
+    removed = {kind: count for kind, count in LINES[name].items() if kind in SKIPPED | {"completions", "label"}}
     database = unpack_golden(name, tmp_path / "packed")
     store = Store(tmp_path / "rebuilt" / database.name)
     shutil.copytree(journals_of(database), store.journals)

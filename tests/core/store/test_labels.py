@@ -9,7 +9,7 @@ from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.run_labels import Label, delete_run, label_run, labels, run_contents
 from core.store.queries.runs import run_ids
-from core.store.tables import OF_A_TRIAL
+from core.store.tables import OF_TRIALS
 
 
 def rebuilt(store: Store) -> Store:
@@ -28,7 +28,7 @@ def counts(store: Store, run_id: str) -> dict[str, int]:
             table: cursor.execute(f"SELECT count(*) FROM {table} WHERE trial_id IN ({of_run})", [run_id]).fetchall()[0][
                 0
             ]
-            for table in OF_A_TRIAL
+            for table in (*OF_TRIALS, "trials")
         }
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import duckdb
+import shutil
+
 import orjson
 import pytest
 
@@ -18,6 +19,7 @@ from core.store.queries.runs import run
 from core.store.queries.trials import trial_events
 from core.store.selection import Selection
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, write_journal
+from tests.core.store.old import make_older
 
 ARMS = [("vignette", "mcq"), ("vignette", "mcq_many")]
 
@@ -84,8 +86,17 @@ def test_a_journal_of_0_4_gets_another_question_type(store: Store) -> None:
 def test_a_database_of_0_4_opens_with_its_answers_under_that_name(store: Store) -> None:
     write_journal(store.journals, "old", *of_0_4())
     fold(store)
-    with duckdb.connect(str(store.path)) as connection:  # the state before the migration
-        connection.execute("DELETE FROM migrations WHERE name >= '0013'")
+    shutil.rmtree(store.journals)
+    make_older(
+        store,
+        12,
+        *(
+            f"UPDATE {table} SET question_type = 'mcq_many' WHERE question_type = 'mcq_answers'"
+            for table in ("answers", "grades")
+        ),
+        "UPDATE runs SET arms = ['vignette:mcq', 'vignette:mcq_many']",
+        "UPDATE trials SET events = replace(events::VARCHAR, 'mcq_answers', 'mcq_many')",
+    )
     assert means(store) == {("openai/a", "mcq_answers"): (1, "mcq_loose")}
     assert means(store, "mcq_strict") == {("openai/a", "mcq_answers"): (0, "mcq_strict")}
     with store.read() as cursor:

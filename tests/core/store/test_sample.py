@@ -20,7 +20,7 @@ from core.store.queries.runs import runs
 from core.store.review_records import ReviewPlan
 from core.store.sample import PACKED, SAMPLE, add_sample, remove_sample, sample_runs
 from core.store.selection import Selection, conditions
-from core.store.tables import SCHEMAS
+from core.store.tables import TABLES
 from tests.core.store.builders import a_case, a_header, a_trial, graded, grades, write_journal
 from tests.support.stores import copy_of
 
@@ -43,7 +43,7 @@ def sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
 def rows(store: Store) -> dict[str, int]:
     """Return the number of rows by table, without the library's cases and the history items made of them."""
     with store.read() as cursor:
-        counts = {t: cursor.execute(f"SELECT count(*) FROM {t}").fetchall()[0][0] for t in SCHEMAS}
+        counts = {t: cursor.execute(f"SELECT count(*) FROM {t}").fetchall()[0][0] for t in TABLES if t != "migrations"}
     return {t: n for t, n in counts.items() if n and t not in ("cases", "history_items")}
 
 

@@ -11,7 +11,7 @@ from core.measures.base import Measure, Record
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.fact_sets import save_facts
-from core.store.queries.history_items import StoredItems, add_items, cases_without_items, newest_items
+from core.store.queries.history_items import add_items, cases_without_items, newest_items
 from core.store.queries.scores import (
     Evidence,
     Lists,
@@ -25,6 +25,7 @@ from core.store.queries.scores import (
     unmeasured,
 )
 from core.store.selection import Selection
+from core.store.tables import HistoryItemsRow
 from tests.core.store.builders import Ended, Failed, Finished, Utterance, a_case, a_header, a_trial, write_journal
 from tests.support.stores import copy_of
 
@@ -88,7 +89,7 @@ def save_missing(store: Store, measure: Reader, **scores: list[Score]) -> None:
 
 def add(store: Store, number: int = 1, text: str = ITEMS, made_by: str = "rules-1", at: float = 1.0) -> None:
     with store.write() as connection:
-        add_items(connection, [StoredItems(f"ours/{number}", a_case(number).content_hash, text, made_by, at)])
+        add_items(connection, [HistoryItemsRow(f"ours/{number}", a_case(number).content_hash, text, made_by, at)])
 
 
 @pytest.mark.slow

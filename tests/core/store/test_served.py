@@ -20,6 +20,7 @@ from core.store.queries.runs import run_records
 from core.store.selection import Selection, conditions
 from core.store.tallies import miscounted
 from tests.core.store.builders import a_call, a_case, a_header, a_trial, graded, grades, write_journal
+from tests.core.store.old import make_older
 
 PLACE: dict[str, Any] = {"format": "multi_turn", "question_type": "frq"}
 Calls = Sequence[tuple[str, str, str | None]]
@@ -173,7 +174,7 @@ def counted(store: Store) -> dict[tuple[str, ...], int]:
         return {tuple(row[:-1]): int(row[-1]) for row in cursor.execute(sql).fetchall()}
 
 
-def test_calls_are_counted_as_they_come_in_and_by_the_migration(store: Store) -> None:
+def test_calls_are_counted_as_they_come_in_and_in_an_older_database(store: Store) -> None:
     by_doctor(store, "r", "a-1", "a-1", None)
     write_journal(store.journals, "r", trial("r", 4, [("doctor", "openai/a", "a-2"), ("patient", "openai/p", "p-1")]))
     fold(store)
@@ -185,9 +186,7 @@ def test_calls_are_counted_as_they_come_in_and_by_the_migration(store: Store) ->
     assert counted(store) == expected
     with store.read() as cursor:
         assert miscounted(cursor) == 0
-    with store.write() as connection:
-        connection.execute("DROP TABLE served")
-        connection.execute("DELETE FROM migrations WHERE name = '0011_served'")
+    make_older(store, 10, "DROP TABLE served")
     assert counted(store) == expected
 
 

@@ -11,6 +11,7 @@ from core.store.database import Store
 from core.store.fold import fold
 from core.store.tallies import recount
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, grades, invalid, write_journal
+from tests.core.store.old import make_older
 
 
 def counted(store: Store) -> dict[tuple[str, ...], int]:
@@ -85,9 +86,6 @@ def test_a_database_without_counts_is_counted_when_it_is_opened(tmp_path: Path) 
     write_journal(store.journals, "run", a_header(cases=[a_case(1)]), a_trial())
     fold(store)
     before = counted(store)
-    with store.write() as connection:
-        for table in ("tallies", "judged"):
-            connection.execute(f"DROP TABLE {table}")
-        connection.execute("DELETE FROM migrations WHERE name = '0009_tallies'")
+    make_older(store, 8, "DROP TABLE tallies", "DROP TABLE judged")
     assert before
     assert counted(store) == before

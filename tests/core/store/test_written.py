@@ -10,7 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from core.reviews.baseline import baseline_cases
 from core.reviews.exchange import export_answers, import_csv
 from core.reviews.reviewing import plan_review, unblind
 from core.reviews.state import state_of, states
-from core.store import migrations, written
+from core.store import written
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.answers import case_scores
@@ -40,13 +40,16 @@ from core.store.queries.profiles import add_profiles, delete_profiles, newest_pr
 from core.store.queries.reviews import add_review
 from core.store.queries.run_labels import Label, delete_run, label_run, labels
 from core.store.review_records import Review, ReviewItem, yes_no_questions
-from core.store.tables import SCHEMAS, schema_of
+from core.store.rows import row_line
+from core.store.stored_table import People, Row
+from core.store.tables import KINDS, TABLES
 from core.store.upkeep import backup, repair, restore, verify
-from core.store.written import KINDS, EntryKind, journal_of, write
+from core.store.written import journal_of, write
 from core.text.facts import AtomicFact
 from core.text.profiles import Generated
 from tests.core.measures.experts.reviews import MODELS, a_plan, answer_all, store_conversations
 from tests.core.store.builders import a_case, keep_lines
+from tests.core.store.old import make_older
 from tests.support.stores import NAME, copy_of
 
 CASE = a_case(0, profile=None, specialty="Dermatology", vignette="A man with an itch, number 0.")
@@ -135,7 +138,7 @@ def edit_profiles(store: Store) -> None:
     """A model's job makes version 1, Ada edits it, and the model's is used again as version 3."""
     made = PLAIN.model_copy(update={"made_by": "openai/p", "note": "By a model."})
     row = profile_row(CASE, made, 1.0, 1)
-    line = RowLine(table="profiles", row=dict(zip(SCHEMAS["profiles"].names, row, strict=True)))
+    line = row_line(row)
     keep_lines(store, "profiles-0123456789abcdef", [line])
     for word in (PLAIN, made):
         with store.write() as connection:
@@ -202,9 +205,9 @@ def shown(store: Store) -> dict[str, Any]:
 def rows_of_people(store: Store) -> int:
     with store.read() as cursor:
         return sum(
-            cursor.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0]
-            for kind in KINDS.values()
-            for table in kind.tables
+            cursor.execute(f"SELECT count(*) FROM {name}").fetchall()[0][0]
+            for name, table in TABLES.items()
+            if table.has_lines
         )
 
 
@@ -342,21 +345,27 @@ def test_a_line_of_a_newer_program_is_named_and_what_comes_before_is_shown(store
     assert shown(store) == before
 
 
-def test_a_new_kind_needs_its_table_and_an_entry(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    columns = "dream_id VARCHAR, dreamer VARCHAR, dreamt_at DOUBLE"
-    tables = f"""
-        CREATE TABLE dreams ({columns}, line_id VARCHAR);
-        CREATE TABLE scenes (dream_id VARCHAR, place VARCHAR, line_id VARCHAR)"""
-    monkeypatch.setitem(SCHEMAS, "dreams", schema_of("dream_id:text dreamer:text dreamt_at:real"))
-    monkeypatch.setitem(SCHEMAS, "scenes", schema_of("dream_id:text place:text"))
-    monkeypatch.setitem(KINDS, "dream", EntryKind("dreams", "dreamt_at", "dreamer", {"scenes": "scenes"}))
+def test_a_new_kind_needs_its_table(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    @dataclass
+    class SceneRow(Row, table="scenes", part=True):
+        dream_id: str
+        place: str
+
+    people = People("dream", "dreamt_at", "dreamer", {"scenes": "scenes"})
+
+    @dataclass
+    class DreamRow(Row, table="dreams", key="dream_id", people=people):
+        dream_id: str
+        dreamer: str
+        dreamt_at: float
+
+    for row in (SceneRow, DreamRow):
+        monkeypatch.setitem(TABLES, row.stored_in.name, row.stored_in)
+    monkeypatch.setitem(KINDS, "dream", DreamRow.stored_in)
     with store.write() as connection:
-        connection.execute(tables)
         row = {"dream_id": "d", "dreamer": "Ada", "dreamt_at": 5.0, "scenes": [{"place": "sea"}, {"place": "sky"}]}
         write(connection, "dream", [row])
     store.path.unlink()
-    with store.write() as connection:
-        connection.execute(tables)
     assert fold(store).written == 1
     with store.read() as cursor:
         assert cursor.execute("SELECT * EXCLUDE (line_id) FROM dreams").fetchall() == [("d", "Ada", 5.0)]
@@ -458,39 +467,14 @@ def test_a_backup_carries_it(full: Store, tmp_path: Path) -> None:
     assert shown(from_the_journals(other)) == before
 
 
-_FORMER_ANSWERS = """
-    INSERT INTO annotations (item, annotator, question, value, comment, annotated_at, review_id, reason, spans)
-    SELECT subject, judge, question, value, comment, judged_at, review_id, reason,
-        nullif(replace(replace(quotations::VARCHAR, '"message"', '"turn"'), '"words"', '"text"'), '[]')
-    FROM new.judgements ORDER BY new.judgements.rowid"""
-
-
 def as_0_4_left_it(store: Store) -> None:
     """Make the database one of before the journal of people: labels and a job's profile alone were journaled."""
     path = journal_of(store.path)
     lines = [line for _, line in read_lines(path) if isinstance(line, WrittenLine)]
     path.unlink()
-    old = store.path.with_name("old.duckdb")
-    names = [name for name in migrations.MIGRATIONS if name < "0014"]
-    with duckdb.connect(str(old)) as connection:
-        connection.begin()
-        migrations.migrate(connection, names)
-        connection.commit()
-        connection.execute(f"ATTACH '{store.path}' AS new (READ_ONLY)")
-        tables = connection.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = 'old'").fetchall()
-        for (table,) in tables:
-            if table == "annotations":
-                connection.execute(_FORMER_ANSWERS)
-            elif table not in ("migrations", "meta"):
-                columns = connection.execute(
-                    "SELECT column_name FROM duckdb_columns() WHERE database_name = 'old' AND table_name = ?", [table]
-                ).fetchall()
-                order = ", ".join(f'"{column}"' for (column,) in columns)
-                connection.execute(
-                    f"INSERT INTO {table} ({order}) SELECT {order} FROM new.{table} ORDER BY new.{table}.rowid"
-                )
-    old.replace(store.path)
-    store.path.with_name(f"{store.path.name}.wal").unlink(missing_ok=True)
+    edited = [name for name, table in TABLES.items() if table.has_lines]
+    dropped = (f"ALTER TABLE {name} DROP COLUMN line_id" for name in edited)
+    make_older(store, 13, *dropped, "DROP TABLE withdrawn")
     selected = [RowLine(table="run_labels", row=line.what) for line in lines if line.kind == "label"]
     append_shared(journal_path("labels", store.journals), selected)
 
@@ -507,10 +491,6 @@ def test_a_database_of_before_is_journaled_once_at_its_first_opening(full: Store
     assert "label" not in kinds, "these have a journal"
     assert kinds["profile"] == 2, "so has the one that a job made"
     assert (kinds["review"], kinds["unblinding"], kinds["facts"], kinds["items"]) == (3, 2, 2, 1)
-    opened = journal_of(full.path).read_bytes()
-    with full.write() as connection:
-        assert written.carry_over(connection) == 0
-    assert journal_of(full.path).read_bytes() == opened
     now = shown(full)
     again = from_the_journals(full)
     assert shown(again) == now
@@ -525,12 +505,12 @@ def test_an_opening_that_is_killed_after_the_journal_was_written_journals_nothin
     before = shown(full)
     as_0_4_left_it(full)
 
-    def carry_over_and_die(connection: duckdb.DuckDBPyConnection) -> int:
-        written.carry_over(connection)
+    def journal_and_die(cursor: duckdb.DuckDBPyConnection, database: Path) -> written.StoredLines:
+        written.journal_rows(cursor, database)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("core.store.database.carry_over", carry_over_and_die)
+        patch.setattr("core.store.renewal.journal_rows", journal_and_die)
         with pytest.raises(KeyboardInterrupt), full.read():
             pass
     opened = journal_of(full.path).read_bytes()

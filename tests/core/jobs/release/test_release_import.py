@@ -243,7 +243,7 @@ def test_a_release_without_usable_files_is_refused_and_nothing_is_stored(tmp_pat
     root = write_release(tmp_path / "r", {"gpt3_1106": {"case_0": b"{", "case_1": b""}})
     with pytest.raises(AnamnesisError, match=r"None of the 2 case files can be used \(results/gpt3_1106/case_0"):
         import_all(root)
-    assert {name for name, rows in dump().items() if rows} == {"meta", "migrations"}
+    assert {name for name, rows in dump().items() if rows} == {"migrations"}
     assert imported.names() == []
 
 
@@ -325,7 +325,7 @@ def test_a_wrong_header_is_named(release: Path) -> None:
     write_cases(release, [a_row("case_0")], columns=("case_vignette", "choice_1", "answer", "case_id"))
     with pytest.raises(AnamnesisError, match=r"line 1: the columns choice_2, choice_3, choice_4, category, dataset"):
         import_all(release)
-    assert not any(rows for name, rows in dump().items() if name not in ("meta", "migrations"))
+    assert not any(rows for name, rows in dump().items() if name != "migrations")
 
 
 def test_links_out_of_the_folder_are_not_followed(release: Path, tmp_path: Path) -> None:

@@ -22,7 +22,8 @@ from core.models.failures import RetryPolicy
 from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.queries.answers import CaseScore
-from core.store.queries.completions import StoredCompletion, completions
+from core.store.queries.completions import completions
+from core.store.tables import CompletionRow
 from tests.support.fake_provider import running
 from tests.support.replies import Reply, failing
 from tests.support.thinking_aloud import aloud
@@ -61,7 +62,7 @@ def counts_of(outcome: AskOutcome) -> tuple[int, int, int]:
     return outcome.done, outcome.failed, outcome.kept
 
 
-def stored(store: Store) -> dict[str, StoredCompletion]:
+def stored(store: Store) -> dict[str, CompletionRow]:
     with store.read() as cursor:
         return {completion.case_key: completion for completion in completions(cursor)}
 
@@ -184,8 +185,8 @@ def test_a_stop_before_the_first_call_sends_nothing(store: Store) -> None:
 
 
 def test_accuracy_without_flagged_cases_by_hand() -> None:
-    def completion(key: str, similarity: float | None) -> StoredCompletion:
-        return StoredCompletion(key, "h", "m", "p", "a", "b", "b", "", similarity, "{}", 1, None, 0.0)
+    def completion(key: str, similarity: float | None) -> CompletionRow:
+        return CompletionRow(key, "h", "m", "p", "a", "b", "b", "", similarity, "{}", 1, None, 0.0)
 
     stored_completions = [completion(f"{n}", value) for n, value in enumerate((0.99, 0.2, 0.95, 0.94, None), 1)]
     right = {"1": 2, "2": 1, "3": 2, "4": 0, "5": 2, "6": 2}

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from core.asking.scene import Turn
 from core.case import Case
 from core.store.database import Store
-from core.store.queries.history_items import StoredItems, add_items
+from core.store.queries.history_items import add_items
+from core.store.tables import HistoryItemsRow
 from core.text.case_items import HistoryItem, items_to_json
 
 
@@ -24,7 +25,7 @@ def an_item(key: str, value: str, topic: str = "other") -> HistoryItem:
 def save_items(store: Store, case: Case, items: Sequence[HistoryItem], made_by: str = "openai/p") -> None:
     with store.write() as connection:
         add_items(
-            connection, [StoredItems(case.case_key, case.content_hash, items_to_json(items), made_by, time.time())]
+            connection, [HistoryItemsRow(case.case_key, case.content_hash, items_to_json(items), made_by, time.time())]
         )
 
 
