@@ -317,8 +317,8 @@ def _of_other_tables(
                 add(items[place], "equivalent", judge, value, "" if value else str(verdict))
     elif not _JUDGED_APART.isdisjoint(question.id for question in form.questions):
         for patient in judged_patients(cursor, selection=selection):
-            for question, kind in (("in_vignette", "invented"), ("complete_answers", "withheld")):
-                add(f"talk:{patient.trial_id}", question, patient.judge, _YES_NO[not patient.of(kind)])
+            add(f"talk:{patient.trial_id}", "in_vignette", patient.judge, _YES_NO[not patient.of("invented")])
+            add(f"talk:{patient.trial_id}", "complete_answers", patient.judge, _YES_NO[not patient.of("withheld")])
         for terms in judgements(cursor, ["patient_terms"], selection=selection):
             value = None if terms.value is None else _YES_NO[terms.value != "0"]
             add(terms.subject, "medical_terms", terms.judge, value, terms.failure)
