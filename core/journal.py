@@ -287,8 +287,8 @@ def seed_of(seed: int, case_key: str, number: int) -> int:
 
 
 OF_JOBS = (
-    "people", "questions", "variants", "batches", "completions", "items", "judging", "openings", "profiles", "rating",
-    "rubrics", "solving", "specialties", "urgency",
+    "people", "questions", "variants", "batches", "checking", "completions", "items", "judging", "openings", "profiles",
+    "rating", "rubrics", "solving", "specialties", "urgency",
 )  # fmt: skip
 """Names of journals of jobs and people, and what their names begin with before a dash."""
 

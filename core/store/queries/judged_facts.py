@@ -272,12 +272,12 @@ _TOPICS = f"""
     FROM facts GROUP BY model, place, case_key, topic ORDER BY place, case_key, topic"""
 _PEOPLE = f"""
     WITH {_JUDGED}, newest_answers AS (
-        SELECT item, question, annotator, value FROM annotations
-        WHERE question IN ('in_vignette', 'complete_answers') AND value IN ('yes', 'no')
-            AND NOT list_contains($without::VARCHAR[], coalesce(review_id, ''))
+        SELECT subject, question, judge AS annotator, value FROM judgements
+        WHERE judge_kind = 'person' AND question IN ('in_vignette', 'complete_answers') AND value IN ('yes', 'no')
+            AND NOT list_contains($without::VARCHAR[], review_id)
         QUALIFY row_number() OVER (
-            PARTITION BY item, question, annotator ORDER BY annotated_at DESC, annotations.rowid DESC) = 1
+            PARTITION BY subject, question, judge ORDER BY judged_at DESC, judgements.rowid DESC) = 1
     )
     SELECT trial_id, question, annotator, value, invented, withheld
-    FROM judged JOIN newest_answers ON newest_answers.item = 'talk:' || judged.trial_id
+    FROM judged JOIN newest_answers ON newest_answers.subject = 'talk:' || judged.trial_id
     ORDER BY trial_id, question, annotator"""

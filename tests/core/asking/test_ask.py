@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from core.agents import ledger_models, profiler, sections_model
+from core.agents import fact_splitter, profiler, sections_model
 from core.agents.probe import BeliefReply
 from core.asking.ask import MAX_ASKS, Parsed, Request, ask, not_copied, quotation, read_json
 from core.asking.calls import Voice
@@ -162,7 +162,7 @@ def test_every_form_is_a_strict_schema() -> None:
     """Every object has exactly its fields, all required, and no part of a schema allows anything."""
     conversations = form_named("care_ratings")
     forms = [
-        *(BeliefReply, connection._Vitals, items._Reply, ledger_models._Split, openings._Reply, profiler._Filtered),
+        *(BeliefReply, connection._Vitals, items._Reply, fact_splitter._Split, openings._Reply, profiler._Filtered),
         *(profiler._Proposed, sections_model._Reply, reply_form(conversations, conversations.questions)),
     ]
     wrong: list[object] = []

@@ -37,8 +37,8 @@ ASK = "<patient>Since when?</patient>"
 OPTIONS: Mapping[str, dict[str, str]] = {"monitor": {"versions": "openai/b,openai/c"}, "experts": {"review": "First"}}
 """Report → the options that it needs here."""
 WITHOUT_ROWS = set(
-    "calibration graded_choices graders hypotheses ledger memorisation preferences prefixes prompts rubric_differences"
-    " rubric_safety served urgency urgency_words".split()
+    "calibration graded_choices graders hypotheses judge_check ledger memorisation preferences prefixes prompts"
+    " rubric_differences rubric_safety served urgency urgency_words".split()
 )
 """Reports of jobs, or of runs, that the study does not have; the judged runs share no case of equal content."""
 

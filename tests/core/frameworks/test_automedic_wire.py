@@ -362,10 +362,10 @@ async def test_a_failed_rating_changes_nothing_else(fake_provider: FakeProvider)
     assert verdicts(events) == {"vignette:mcq": ["correct"] * 2, "multi_turn:mcq": ["correct"] * 2}
 
 
-async def test_an_unreadable_rating_is_requested_three_times(fake_provider: FakeProvider) -> None:
+async def test_an_unreadable_rating_that_is_repeated_ends_the_repairs(fake_provider: FakeProvider) -> None:
     fake_provider.script = acting(COMPLAINT, "</end>", rating="She was lovely.")
     events = await play(fake_provider)
-    assert sum(map(is_rating, sent_to(fake_provider, "patient"))) == 3
+    assert sum(map(is_rating, sent_to(fake_provider, "patient"))) == 2
     assert rated(events).value is None
     assert of(events, Failed) == []
 

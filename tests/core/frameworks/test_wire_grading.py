@@ -80,7 +80,8 @@ async def test_verdicts_are_read(fake_provider: FakeProvider, reply: str, verdic
 
 @pytest.mark.parametrize("reply", ["Maybe", "They are not the same.", "I say yes", "Yesterday", "1", "Nothing"])
 async def test_an_unreadable_verdict_is_repaired_twice(fake_provider: FakeProvider, reply: str) -> None:
-    fake_provider.script = Actors(judge=reply)
+    # equal replies would end the repairs
+    fake_provider.script = Actors(judge=lambda body: reply + "." * len(judged(fake_provider)))
     events = await play(fake_provider, FREE)
     sent = [str(body) for body in sent_to(fake_provider, "grader") if not is_extraction(body)]
     assert len(set(sent)) == len(sent) == 3, "no two requests are equal"
@@ -92,14 +93,14 @@ async def test_an_unreadable_verdict_is_repaired_twice(fake_provider: FakeProvid
 @pytest.mark.parametrize("readable_at", [1, 2, 3])
 async def test_the_first_readable_verdict_ends_the_requests(fake_provider: FakeProvider, readable_at: int) -> None:
     fake_provider.script = Actors(
-        judge=lambda body: "No" if len(judged(fake_provider)) >= readable_at else "It depends."
+        judge=lambda body: "No" if (n := len(judged(fake_provider))) >= readable_at else f"It depends{'.' * n}"
     )
     assert verdicts(await play(fake_provider, FREE)) == {"vignette:frq": ["incorrect"]}
     assert len(judged(fake_provider)) == readable_at
 
 
 async def test_an_ungradable_pair_is_not_judged_again_at_temperature_0(fake_provider: FakeProvider) -> None:
-    fake_provider.script = Actors(judge=lambda body: "Yes" if len(judged(fake_provider)) > 3 else "Hm")
+    fake_provider.script = Actors(judge=lambda body: "Yes" if (n := len(judged(fake_provider))) > 3 else "Hm" * n)
     events = await play(fake_provider, Rules(arms=(("vignette", "frq"), ("single_turn", "frq"))))
     assert verdicts(events) == {"vignette:frq": ["ungradable"], "single_turn:frq": ["ungradable"]}
     assert len(judged(fake_provider)) == 3

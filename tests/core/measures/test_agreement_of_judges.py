@@ -238,7 +238,9 @@ def test_ratings_of_earlier_versions_are_judgements(reviewed: Store) -> None:
     write_journal(reviewed.journals, "rating", *lines)
     fold(reviewed)
     with reviewed.read() as cursor:
-        warm, polite = sorted(judgements(cursor, ["manners"]), key=lambda answer: answer.question, reverse=True)
+        warm, polite = sorted(
+            judgements(cursor, ["manners"], kinds=("model",)), key=lambda answer: answer.question, reverse=True
+        )
     assert polite == Judgement(
         subject="talk:t00", form="manners", question="polite", judge=Judge("openai/j", "model", "p1", 0), value="yes",
         at=5.0, quotations=(Quotation(0, "What brings you", "repaired"),), reason="So.", calls=("c",),

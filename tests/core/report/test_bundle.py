@@ -351,6 +351,8 @@ def row_of(table: str, trial: str, call_id: str) -> dict[str, Any]:
     """Return a row of a table of results, with a value of each column's type."""
     values = {pa.string(): "x", pa.int64(): 1, pa.float64(): 8.0, pa.bool_(): False, pa.list_(pa.string()): [call_id]}
     row = {field.name: values[field.type] for field in TABLES[table].schema}
+    if "subject" in row:
+        row["subject"] = f"talk:{trial}"
     return row | {"trial_id": trial} | ({"calls": json.dumps([call_id])} if row.get("calls") == "x" else {})
 
 

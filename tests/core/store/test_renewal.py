@@ -13,7 +13,6 @@ from typing import Any
 
 import duckdb
 import pytest
-from core.store.queries.annotations import annotations_of
 from filelock import FileLock
 
 from core import __version__
@@ -30,6 +29,7 @@ from core.store.queries.calls import calls_of
 from core.store.queries.cases import case
 from core.store.queries.grades import grade_history, latest_grades
 from core.store.queries.history_items import newest_items
+from core.store.queries.judgements import judgements
 from core.store.queries.run_labels import labels
 from core.store.queries.runs import run
 from core.store.queries.trials import trial_events
@@ -99,7 +99,8 @@ def test_a_database_of_0_4_is_renewed_with_a_log_message_and_loses_nothing(
     with caplog.at_level(logging.WARNING):
         check_stored_run(store)
     with store.read() as cursor:
-        assert [(a.annotator, a.value, a.spans[0].text) for a in annotations_of(cursor)] == [("Ada", "yes", "lump")]
+        answers = judgements(cursor, kinds=("person",))
+        assert [(a.judge.name, a.value, a.quotations[0].words) for a in answers] == [("Ada", "yes", "lump")]
         assert [items.items for items in newest_items(cursor)] == ['[["Chief complaint","lump"]]']
     (record,) = caplog.records
     assert "version 0.4.0 is results.0.4.0.duckdb" in record.getMessage()

@@ -22,7 +22,9 @@ from core.case import Fact, Profile
 from core.cli.app import main
 from core.errors import AnamnesisError
 from core.journal import RowLine, WrittenLine, append_shared, journal_path, read_lines
-from core.measures.experts.adjudication import against_grader, agreement, decisions_of, pairs, shares
+from core.measures import agreement, base
+from core.measures.base import MetricRequest
+from core.measures.experts.adjudication import against_grader, decisions_of, pairs, shares
 from core.measures.graders.panels import corrected_of_review
 from core.paths import ROOT
 from core.reviews.answering import comment, highlight, quotation_of, record
@@ -188,7 +190,7 @@ def shown(store: Store) -> dict[str, Any]:
             result[f"{name}, figures"] = (
                 shares(decided),
                 pairs(decided, questions),
-                repr(agreement(decided, questions)) if state.review.plan.shared else None,
+                repr(list(agreement.report.rows(MetricRequest(store), review=name))),
             )
             judged, excluded = against_grader(store, decided)
             result[f"{name}, grader"] = (judged, excluded)
@@ -233,7 +235,9 @@ def test_the_figures_are_those_of_the_answers(full: Store) -> None:
     # of 12 conversations two are tied: Cyd says no of one and yes of the other
     about_terms = [row for row in shares(decided) if row["question"] == yes_no_questions()["medical_terms"]]
     assert (sum(row["yes"] for row in about_terms), sum(row.n for row in about_terms)) == (11, 12)
-    percent = next(row for row in agreement(decided, ["medical_terms"]) if row["measure"] == "percent agreement")
+    listed = agreement.report.rows(MetricRequest(again), review="Conversations", judges="people")
+    asked = [row for row in listed if isinstance(row, base.Row) and row["measure"] == "percent agreement"]
+    percent = next(row for row in asked if row["question"] == yes_no_questions()["medical_terms"])
     assert (percent.estimate, percent.n) == (pytest.approx(10 / 12), 12)
     assert {entry.model for entry in decided} == set(MODELS)
 
@@ -467,6 +471,13 @@ def test_a_backup_carries_it(full: Store, tmp_path: Path) -> None:
     assert shown(from_the_journals(other)) == before
 
 
+_ANSWERS_OF_0_4 = """
+    CREATE TABLE annotations AS
+    SELECT subject AS item, judge AS annotator, question, value, comment, judged_at AS annotated_at, review_id, reason,
+        nullif(replace(replace(quotations::VARCHAR, '"message"', '"turn"'), '"words"', '"text"'), '[]') AS spans
+    FROM judgements WHERE judge_kind = 'person' ORDER BY rowid"""
+
+
 def as_0_4_left_it(store: Store) -> None:
     """Make the database one of before the journal of people: labels and a job's profile alone were journaled."""
     path = journal_of(store.path)
@@ -474,7 +485,7 @@ def as_0_4_left_it(store: Store) -> None:
     path.unlink()
     edited = [name for name, table in TABLES.items() if table.has_lines]
     dropped = (f"ALTER TABLE {name} DROP COLUMN line_id" for name in edited)
-    make_older(store, 13, *dropped, "DROP TABLE withdrawn")
+    make_older(store, 13, *dropped, "DROP TABLE withdrawn", _ANSWERS_OF_0_4, "DROP TABLE judgements")
     selected = [RowLine(table="run_labels", row=line.what) for line in lines if line.kind == "label"]
     append_shared(journal_path("labels", store.journals), selected)
 

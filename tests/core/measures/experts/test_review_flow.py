@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from core.measures.rubrics.rubric import rubric_of
 
 from core.cli.app import main
 from core.judging.form import CANNOT_JUDGE, Form, form_named
+from core.judging.rubric import rubric_of
 from core.measures.base import MetricRequest
 from core.measures.experts.judged import judged_items
 from core.measures.registry import metrics
@@ -82,7 +82,7 @@ def rows(store: Store, metric: str, **options: object) -> list[dict[str, object]
 def figures(store: Store) -> dict[str, object]:
     verdicts = expert_verdicts(store, "demo")
     experts = {kind: rows(store, "experts", review=kind) for kind in ("answers", "conversations")}
-    agreement = rows(store, "ratings", review="criteria", part="agreement")
+    agreement = rows(store, "agreement", form="criteria", review="criteria")
     times = list(metrics()["ratings"].rows(MetricRequest(store), review="criteria", part="time"))
     return {**experts, "criteria": (verdicts.verdicts, verdicts.undecided, agreement), "times": times}
 
