@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -36,6 +37,8 @@ _VARIANCE = Columns("variance", excluded="excluded")
 Part = Literal["figures", "variance", "more_trials"]
 Counts = tuple[NDArray[np.float64], NDArray[np.float64]]
 
+_SEVERAL_TRIALS = replace(CAMPAIGN, command=f"{CAMPAIGN.command} --trials 3")
+
 
 @metric(
     "repeatability",
@@ -45,7 +48,7 @@ Counts = tuple[NDArray[np.float64], NDArray[np.float64]]
     "cases",
     "mcq_rule",
     empty="There is nothing to report yet: a campaign needs several trials of each case.",
-    starts=(CAMPAIGN,),
+    starts=(_SEVERAL_TRIALS,),
     compared=False,
 )
 def report(
@@ -156,7 +159,7 @@ def _components(rows: pd.DataFrame) -> tuple[list[Component], int, float]:
     "cases",
     "mcq_rule",
     empty="Planning needs the variance of repeated trials: a campaign with two trials or more of each case.",
-    starts=(CAMPAIGN,),
+    starts=(_SEVERAL_TRIALS,),
     compared=False,
 )
 def report_power(

@@ -169,7 +169,8 @@ def add_scores(
         "DELETE FROM scores WHERE measure = ? AND trial_id IN (SELECT unnest(?::VARCHAR[]))",
         [measure.name, [trial.trial_id for trial, _ in new]],
     )
-    insert(connection, rows)
+    # a plain INSERT keeps the order of the scores, by which equal ones are listed and cases are resampled
+    insert(connection, rows, "INSERT INTO scores BY NAME SELECT * FROM incoming")
 
 
 def means(measure: Reader) -> str:

@@ -33,13 +33,13 @@ def test_a_run_is_stored_with_its_staff_and_cap(db: Path, capsys: pytest.Capture
         (stored,) = runs(cursor)
         counted = cursor.execute("SELECT count(*) FILTER (role = 'staff'), max(turn) FROM utterances").fetchall()[0]
         arms = cursor.execute("SELECT DISTINCT format || ':' || question_type FROM answers ORDER BY 1").fetchall()
-        ratings = cursor.execute("SELECT count(*), min(rating) >= 1 FROM ratings").fetchall()[0]
+        ratings = cursor.execute("SELECT count(*), min(rating) FROM ratings").fetchall()[0]
     assert (stored.protocol, stored.done) == ("automedic", 5)
     assert (stored.settings["staff"], stored.settings["max_turns"]) == ("reference/staff", 12)
     assert counted[0] >= 5
     assert counted[1] <= 24
     assert arms == [("multi_turn:mcq",), ("vignette:mcq",)]
-    assert ratings == (5, True)
+    assert ratings == (5, None), "a rule does not judge empathy"
     assert main(["resume", run_id]) == 0
     assert "5 trials" in capsys.readouterr().out
 

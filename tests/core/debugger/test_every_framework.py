@@ -557,4 +557,5 @@ def test_a_stopped_question_on_a_trial_resumes(played: Played, monkeypatch: pyte
     with Store().read() as cursor:
         rows = cursor.execute("SELECT parts FROM calls WHERE trial_id = 'questions'").fetchall()
     prompts = [[part.get("prompt") for part in orjson.loads(parts)] for (parts,) in rows]
-    assert sorted(prompts, key=len) == [["facts"], ["facts", None, "repair"]]
+    # the second call is stored without what it has in common with the first
+    assert sorted(prompts, key=len) == [["facts"], [None, "repair"]]

@@ -302,12 +302,21 @@ def review(store: Store, name: str, run: str, *, unblinded: bool) -> None:
 
 def openly_licensed(store: Store) -> None:
     """The small campaign on cases with an open licence."""
+    with_licence(store, "MIT")
+
+
+def closed(store: Store) -> None:
+    """The small campaign on cases without an open licence."""
+    with_licence(store, "all rights reserved")
+
+
+def with_licence(store: Store, licence: str) -> None:
     campaign(store)
     for path in store.journals.glob("*/journal.jsonl"):
         first, _, rest = path.read_bytes().partition(b"\n")
         header = orjson.loads(first)
         for case in header["cases"]:
-            case["licence"] = "MIT"
+            case["licence"] = licence
         path.write_bytes(orjson.dumps(header) + b"\n" + rest)
     store.path.unlink()
     fold(store)
@@ -384,7 +393,7 @@ def test_cases_of_prompts_are_left_out_also_without_their_texts(
 ) -> None:
     """A case that was used to write prompts counts in no figure; its mark belongs to a text that is withheld."""
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
-    store = copy_of(campaign, tmp_path)
+    store = copy_of(closed, tmp_path)
     label = {"case_key": "ours/1", "text_hash": a_case(1).text_hash, "field": "development", "value": "yes"}
     with store.write() as connection:
         by = {"origin": "person", "made_by": "Ann", "note": "in a prompt", "made_at": 4.0}
