@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from itertools import chain, combinations
 from typing import Annotated, Any, Literal, NamedTuple
@@ -20,13 +20,16 @@ from core.judging.calibration import (
     in_words,
     status_of,
 )
-from core.judging.form import CANNOT_JUDGE
+from core.judging.check import PREFIX as CHECK
+from core.judging.check import failing_questions
+from core.judging.form import CANNOT_JUDGE, RUBRIC
 from core.judging.judgement import Judge
 from core.judging.rubric import Rubric
 from core.judging.words_rule import RULE_JUDGE, RULE_JUDGE_IN_WORDS
 from core.measures.base import MetricRequest, Severity
 from core.measures.rubrics.labels import expert_verdicts, labelled_statements
 from core.measures.rubrics.scores import (
+    FAILED_CHECK,
     JUDGE_COLUMNS,
     NOT_CALIBRATED,
     PANEL,
@@ -41,6 +44,7 @@ from core.measures.rubrics.scores import (
 from core.models.registry import load_registry
 from core.reviews.rubrics import LIBRARY, rubric_named
 from core.store.database import Store
+from core.store.queries.judgements import judgements
 from core.store.queries.rubrics import rubric_conversations, rubric_verdicts, saved_rubrics, unjudgeable_conversations
 from core.store.selection import Selection
 
@@ -89,9 +93,25 @@ def read_rubric_outcomes(
     hashes = {scoped.criterion.hash for scoped in content.scoped()}
     verdicts = verdicts[verdicts["criterion_hash"].isin(hashes)]
     judges = chosen_judges(judges_in(verdicts), judge)
-    judged = judged_conversations(conversations, verdicts, content, list(judges.values()))
+    with store.read() as cursor:
+        failing = failing_questions(judgements(cursor, [f"{CHECK}{RUBRIC}{name}"]))
+    failed = {hash_ for hash_ in hashes if judges and all((judge, hash_) in failing for judge in judges.values())}
+    judged = [
+        _without_failed(conversation, failed)
+        for conversation in judged_conversations(conversations, verdicts, content, list(judges.values()))
+    ]
     ends = Counter(end for _, case, specialty, end in unjudgeable if content.criteria_for(case, specialty))
     return RubricReading(judged, content, judges, verdicts, ends)
+
+
+def _without_failed(conversation: JudgedConversation, failed: Collection[str]) -> JudgedConversation:
+    """Return a conversation with the criteria as unjudged on which every judge failed its check without labels."""
+
+    def outcome_of(outcome: Outcome) -> Outcome:
+        counts = outcome.status != "unjudged" and outcome.criterion.hash in failed
+        return Outcome(outcome.criterion, "unjudged", FAILED_CHECK) if counts else outcome
+
+    return replace(conversation, outcomes=tuple(map(outcome_of, conversation.outcomes))) if failed else conversation
 
 
 def reading_with_notes(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from core.judging.rubric import rubric_of
 from core.measures import agreement
 from core.measures.base import MetricRequest, Row
 from core.measures.rubrics.report import report_criteria, report_differences, report_safety, report_scores
-from core.measures.rubrics.scores import Outcome, Status
+from core.measures.rubrics.scores import FAILED_CHECK, Outcome, Status
 from core.reviews.rubrics import save_rubric
 from core.store.database import Store
 from core.store.fold import fold
@@ -207,6 +208,25 @@ def test_differences_are_paired_by_case_and_corrected_over_axes(store: Store) ->
     assert [(row.more["p"], row.more["p_adjusted"]) for row in (overall, work)] == [(0.5, 1.0), (1.0, 1.0)]
     with pytest.raises(UsageError, match="none is not judged"):
         list(report_differences.rows(MetricRequest(store), against="none"))
+
+
+def test_a_criterion_on_which_the_judge_fails_its_check_leaves_the_score(store: Store) -> None:
+    rude = RUBRIC.criteria_for("ours/1", "Dermatology")[2]
+    failed = Judgement(
+        subject="", form="check:rubric:demo", question="rude", against=f"{rude.hash} repeat", judge=JUDGE,
+        value="failed", at=11.0,
+    )  # fmt: skip
+    trials = [trial for trial, marks in OUTCOMES.items() if marks != "---"]
+    for number, (checked, score) in enumerate(((trials[:4], 0.375), (trials, 0.75))):  # four pairs say too little
+        lines = [
+            RowLine(table="judgements", row=judgement_row(replace(failed, subject=f"talk:{trial}")))
+            for trial in checked
+        ]
+        keep_lines(store, f"check{number}", lines)
+        request = MetricRequest(store)
+        a, _ = list(report_scores.rows(request))
+        # without it a/1/2 has 2 of 8 points instead of 2 − 4, and too few points of a/2/2 are judged
+        assert (a.estimate, FAILED_CHECK in str(request.notes)) == (pytest.approx(score), score == 0.75)
 
 
 def test_a_judge_is_described_by_quotations_consistency_and_agreement(store: Store) -> None:
