@@ -240,6 +240,7 @@ def test_a_template_that_uses_more_than_prompts_need_is_refused_with_its_line(tm
     assert (read, unnamed) == ([], [])
 
 
+@pytest.mark.slow
 def test_a_refused_template_costs_neither_time_nor_memory() -> None:
     names = [["Ada"] * 300] * 300
     endless = (

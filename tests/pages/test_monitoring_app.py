@@ -50,7 +50,6 @@ def test_one_version_is_not_enough(open_page: Callable[..., AppTest]) -> None:
     assert not trouble(app)
 
 
-@pytest.mark.slow
 def test_served_models_of_one_run_are_versions_in_the_order_of_their_dates(
     database: Path, open_page: Callable[..., AppTest]
 ) -> None:

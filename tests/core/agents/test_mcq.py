@@ -69,6 +69,7 @@ _HOSTILE = [
 """Each is repeated 5,000 times."""
 
 
+@pytest.mark.slow
 def test_a_response_that_never_ends_is_judged_at_once(subtests: pytest.Subtests) -> None:
     for words in _HOSTILE:
         with subtests.test(words=words):

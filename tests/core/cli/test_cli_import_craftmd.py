@@ -31,7 +31,6 @@ def packed(folder: Path, kind: str) -> Path:
     return Path(shutil.make_archive(str(folder), kind, folder.parent, folder.name))
 
 
-@pytest.mark.slow
 def test_importing_a_folder(release: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["import", "craftmd", str(release)]) == 0
     output = capsys.readouterr().out

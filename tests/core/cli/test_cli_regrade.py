@@ -59,7 +59,6 @@ def test_regrade_prints_its_estimate_and_its_result(
     assert capsys.readouterr().out.startswith("Graded 2 answers")
 
 
-@pytest.mark.slow
 def test_a_failing_provider_is_reported_with_its_message(
     graded: RunHeader, provider: FakeProvider, judges: Judges, capsys: pytest.CaptureFixture[str]
 ) -> None:

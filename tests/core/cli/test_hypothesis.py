@@ -62,7 +62,6 @@ def test_it_is_stored_before_the_first_call_and_shown_with_the_run(
     assert run.hypothesis == STATED
 
 
-@pytest.mark.slow
 def test_an_unfinished_run_keeps_its_hypothesis_and_gets_no_other(
     seen: tuple[FakeProvider, list[Hypothesis | None]], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -26,7 +26,6 @@ def run_command(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[in
     return status, printed.out, printed.err
 
 
-@pytest.mark.slow
 def test_dates_come_from_a_table_and_from_a_file_of_labels(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Case 1 is from before June 2024, 4 of that month, 2 and 3 from after it."""
     (tmp_path / "dated.csv").write_text(TABLE, encoding="utf-8")

@@ -99,7 +99,6 @@ def test_answers_on_two_data_sets_are_separate_rows(db: Path, capsys: pytest.Cap
     assert {row["model"] for row in report(capsys, "--cases", "theirs")} == {"openai/a"}
 
 
-@pytest.mark.slow
 def test_impossible_reports_fail_with_a_sentence(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "graders"]) == 1
     assert "No grader has judged a free response here" in capsys.readouterr().err

@@ -17,7 +17,6 @@ def rows(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict]:
     return json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.slow
 def test_accuracy_from_the_opening_to_the_full_dialogue(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The reference solver equals the lower bound at 0 %, and the run's own solver at 100 %."""
     for doctor in ("reference/oracle-direct", "reference/lower-bound"):

@@ -204,7 +204,6 @@ def test_a_stopped_rerun_stores_nothing(trial: TrialRecord, provider: FakeProvid
     assert (started.running, outcome_of(started), variants_of(trial.trial_id)) == (False, None, [])
 
 
-@pytest.mark.slow
 def test_the_reference_cast_repeats_unedited_steps() -> None:
     arms = (("vignette", "mcq"), ("multi_turn_exam", "mcq_many"), ("summarized", "frq"))
     trial = bench(names=REFERENCE, arms=arms).record(0)

@@ -127,7 +127,6 @@ def test_a_judgement_from_the_cache_is_marked(watched: Watched) -> None:
     assert second.verdicts == ((second.key.split(":")[2], "correct"),)
 
 
-@pytest.mark.slow
 def test_a_failed_call_is_a_step_with_its_reason(fake_provider_thread: FakeProvider) -> None:
     broken = Reply(status=400, error={"error": {"message": "no"}})
     fake_provider_thread.script = Actors(

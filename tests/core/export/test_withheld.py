@@ -140,7 +140,12 @@ def written(path: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("fill", "options", "inside"), [(closed, [], False), (closed, ["--with-cases"], True), (open_, [], True)]
+    ("fill", "options", "inside"),
+    [
+        (closed, [], False),
+        pytest.param(closed, ["--with-cases"], True, marks=pytest.mark.slow),
+        pytest.param(open_, [], True, marks=pytest.mark.slow),
+    ],
 )
 def test_texts_of_a_case_are_in_an_export_only_with_an_open_licence_or_on_demand(
     fill: Any, options: list[str], inside: bool, tmp_path: Path, monkeypatch, capsys

@@ -259,7 +259,6 @@ def test_experts_verdicts_are_written_for_inspect_unless_they_are_blinded(study:
     assert "Ada" not in experts.lines
 
 
-@pytest.mark.slow
 def test_the_commands_write_a_folder_and_read_it(
     study: Store, empty: Store, tmp_path: Path, monkeypatch, capsys
 ) -> None:

@@ -120,7 +120,6 @@ def test_judging_is_sent_as_one_batch_at_half_the_price(
     assert list(Store().journals.glob("batches/*")) == [], "a finished batch is forgotten"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_restarted_process_finds_its_batch_again(
     lost: bool, provider: BatchProvider, own: Path, conversations: int, monkeypatch: pytest.MonkeyPatch
@@ -262,7 +261,6 @@ def test_azure_batches_use_its_endpoint(provider: BatchProvider, conversations: 
     assert (batch.endpoint, batch.urls) == ("/chat/completions", {"/chat/completions"})
 
 
-@pytest.mark.slow
 def test_a_batch_whose_creation_was_not_confirmed_is_found_later(
     provider: BatchProvider, own: Path, conversations: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

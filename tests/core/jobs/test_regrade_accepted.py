@@ -90,7 +90,6 @@ def test_other_accepted_answers_are_another_condition(
     assert means() == {False: 1.0, True: 0.5}
 
 
-@pytest.mark.slow
 def test_the_grader_by_rules_counts_them_too(graded: RunHeader, provider: FakeProvider) -> None:
     fold(Store())
     again(graded, provider, "reference/names")

@@ -75,7 +75,6 @@ IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.slow
 def test_impossible_regradings_are_refused_before_any_request(graded: RunHeader, provider: FakeProvider) -> None:
     for changes, words in IMPOSSIBLE:
         with pytest.raises(UsageError, match=words):

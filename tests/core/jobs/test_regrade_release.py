@@ -105,7 +105,6 @@ def test_the_newest_verdict_counts_and_that_of_gpt_4_stays(release: Path) -> Non
     assert graders == {"gpt_4", "rule"}
 
 
-@pytest.mark.slow
 def test_its_journal_has_only_the_header_and_the_verdicts(release: Path, capsys: pytest.CaptureFixture[str]) -> None:
     by_names()
     header, *lines = [line for _, line in read_lines(journal_path(RUN))]

@@ -310,7 +310,6 @@ def test_choices_are_read_by_the_selected_rule(store: Store, solver: FakeProvide
     assert points_of(store, mcq_rule="mcq_strict")[0].estimate == 0
 
 
-@pytest.mark.slow
 def test_estimates_and_impossible_jobs(store: Store, solver: FakeProvider) -> None:
     size = estimate_job(Solving("openai/solver", question="mcq"), store, registry())
     assert (size.todo, size.calls, size.counts["solved before"]) == (2, CALLS, 0)

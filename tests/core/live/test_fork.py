@@ -188,7 +188,6 @@ def test_a_persona_that_the_patient_is_given_is_told_in_words(parent: Session) -
     assert "persona anxious, basic language (A) instead of plain" in noted.changes
 
 
-@pytest.mark.slow
 def test_a_model_goes_on_from_exactly_what_was_said(parent: Session) -> None:
     with running(lambda body: "Final Diagnosis: Gout") as provider:
         settings = CraftMdSettings(base_url=provider.base_url)
@@ -291,7 +290,6 @@ def imported(*, with_case: bool = True) -> None:
     as_released(store, "run")
 
 
-@pytest.mark.slow
 def test_a_releases_doctor_must_be_replaced() -> None:
     imported()
     origin = stored_origin("run/1/0")

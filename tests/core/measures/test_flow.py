@@ -122,7 +122,6 @@ def test_every_loss_has_its_reason_and_number(store: Store) -> None:
     assert any("timeout" in name for name in losses(stage_of(diagram, "trials")))
 
 
-@pytest.mark.slow
 def test_cases_outside_the_selection_are_told_apart_if_the_data_set_is_installed(store: Store) -> None:
     """Of the library, cardiology was chosen, of it the first two cases, of which one could not become a patient."""
     whole, in_part = full_data_set("library"), select("library:Cardiology")

@@ -103,7 +103,6 @@ def by_figure(store: Store, figure: str) -> list[Row]:
     return [row for row in report.rows(MetricRequest(store), of="experts") if row["figure"] == figure]  # type: ignore[index]
 
 
-@pytest.mark.slow
 def test_reviews_count_once_they_are_unblinded(tmp_path: Path) -> None:
     store = store_conversations(Store(tmp_path / "anamnesis.duckdb"))
     review = a_review(store, "Conversations", shared=1)

@@ -207,7 +207,6 @@ def test_missing_keys_and_addresses_are_refused() -> None:
         try_model(registry, "server/x", address="localhost")
 
 
-@pytest.mark.slow
 def test_the_models_of_a_server_are_listed_with_its_key() -> None:
     rows = {"data": [{"id": "b", "owned_by": "vllm"}, {"id": "a"}]}
     with serving(kind="application/json", body=json.dumps(rows)) as address:

@@ -342,7 +342,6 @@ def test_blinded_reviews_and_those_of_other_runs_stay_here(tmp_path: Path, monke
     assert "openai/b" not in inside
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("one_figure")
 def test_an_imported_run_travels_without_a_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))

@@ -405,6 +405,7 @@ def long_facts(tmp_path_factory: pytest.TempPathFactory) -> EvaluationFacts:
     return read_facts(copy_of(long_run, tmp_path_factory.mktemp("long")), ["long"])
 
 
+@pytest.mark.slow
 def test_a_report_on_a_long_run_has_at_most_5000_words(long_facts: EvaluationFacts) -> None:
     counts = {name: words_of(evaluated(guideline(name, PARTS), long_facts)) for name in NAMES}
     assert {name: count for name, count in counts.items() if count > 5_000} == {}

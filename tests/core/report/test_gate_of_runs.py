@@ -210,7 +210,6 @@ def test_a_new_critical_failure_is_found_and_scores_by_a_rubric_are_compared(jud
     assert undecided.reason.startswith("Too few cases: 10 ")
 
 
-@pytest.mark.slow
 def test_the_command_prints_json_and_takes_the_outcome_and_margin_of_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -150,7 +150,6 @@ def test_importing_twice_only_restores_a_lost_picture(release: Path) -> None:
     assert lost.read_bytes() == BLUE
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("picture", "words"),
     [
@@ -211,7 +210,6 @@ def test_one_file_with_another_answer_does_not_make_a_folder_with_own_cases(rele
     assert list(cases_of("craftmd-llama2")) == ["craftmd/case_0"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("part", ["case_vignette", "correct_ans"])
 def test_a_file_without_a_part_of_its_case_is_quarantined(release: Path, part: str) -> None:
     write_file(release, "gpt4v", "case_4", a_pictured_file("case_4", address(RED), **{part: " "}))

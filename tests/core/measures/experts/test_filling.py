@@ -84,7 +84,6 @@ def test_decided_answers_fill_the_cases(reviewed: Store) -> None:
     assert stored(reviewed, "single_diagnosis") == {"ours/1": "yes", "ours/2": "yes", "ours/3": "no"}
 
 
-@pytest.mark.slow
 def test_accuracy_splits_any_data_set_by_the_filled_field(reviewed: Store, capsys: pytest.CaptureFixture[str]) -> None:
     verdicts = ("correct", "incorrect", "correct", "correct")
     lines = [
