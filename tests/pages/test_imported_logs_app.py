@@ -52,6 +52,7 @@ def test_its_run_and_its_figures_open(trial: str, open_page: Open) -> None:
     assert trouble(accuracy) == []
 
 
+@pytest.mark.slow
 def test_the_debugger_says_why_it_cannot_take_it_apart(trial: str, open_page: Open) -> None:
     app = open_page("debugger", trial=trial)
     assert not app.exception

@@ -124,6 +124,7 @@ def test_the_address_of_a_run_is_only_for_the_tested_model(
     assert resumed.settings.address_of("patient") is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", [name for name in PROTOCOLS if seat_of(framework(name), "patient")])
 def test_an_address_and_a_key_can_be_typed_for_each_seat(
     protocol: str, servers: tuple[FakeProvider, FakeProvider], monkeypatch: pytest.MonkeyPatch

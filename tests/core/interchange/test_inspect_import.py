@@ -152,6 +152,7 @@ def test_imported_conversations_are_found_by_words_and_reviewed_by_people(store:
     assert {len(state.items) for state in states(store)} == {4}
 
 
+@pytest.mark.slow
 def test_a_run_cannot_be_resumed_and_can_be_deleted_and_imported_again(
     store: Store, log: Path, monkeypatch, capsys
 ) -> None:

@@ -120,6 +120,7 @@ def test_judging_is_sent_as_one_batch_at_half_the_price(
     assert list(Store().journals.glob("batches/*")) == [], "a finished batch is forgotten"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_restarted_process_finds_its_batch_again(
     lost: bool, provider: BatchProvider, own: Path, conversations: int, monkeypatch: pytest.MonkeyPatch

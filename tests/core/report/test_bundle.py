@@ -204,6 +204,7 @@ def test_a_changed_verdict_changes_figures_even_if_the_manifest_was_changed_to_f
     assert mean.endswith("mean is 0.8, computed 0.7")
 
 
+@pytest.mark.slow
 def test_a_changed_cell_is_named_with_both_values_and_an_empty_file_fails(open_bundle: Path, tmp_path: Path) -> None:
     def better(members: dict[str, bytes]) -> None:
         lines = members["figures.csv"].decode().splitlines()

@@ -231,6 +231,7 @@ def test_the_newest_text_counts_and_an_empty_one_withdraws_it(served_store: Stor
         save_texts(served_store, RUNS, {"fundings": ("One", True)})
 
 
+@pytest.mark.slow
 def test_a_text_fills_in_what_the_journals_lack(served_store: Store, facts: EvaluationFacts) -> None:
     save_texts(served_store, RUNS, {"served_models": ("b-2026-04, as its maker says.", True)})
     evaluation = chart(with_current_texts(facts, served_store))

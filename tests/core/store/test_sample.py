@@ -144,6 +144,7 @@ MEASURES = {
 }
 
 
+@pytest.mark.slow
 def test_the_figures_of_the_training_in_the_docs_are_those_of_the_sample(sampled: Store, tmp_path: Path) -> None:
     models, out = ["hf/smollm2-135m", "hf/smollm2-135m-history"], tmp_path / "change.json"
     with sampled.read() as cursor:

@@ -441,6 +441,7 @@ def test_verify_counts_and_finds_what_was_changed_and_what_is_missing(
     assert shown(full) == before
 
 
+@pytest.mark.slow
 def test_a_part_of_a_review_that_was_changed_is_found(full: Store) -> None:
     before = shown(full)
     change(full, "UPDATE review_items SET annotators = ['Eve'] WHERE number = 3")
@@ -450,6 +451,7 @@ def test_a_part_of_a_review_that_was_changed_is_found(full: Store) -> None:
     assert shown(full) == before
 
 
+@pytest.mark.slow
 def test_what_stands_in_the_database_alone_is_named_and_journaled(full: Store) -> None:
     before, path = shown(full), journal_of(full.path)
     path.unlink()

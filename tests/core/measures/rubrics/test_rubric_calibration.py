@@ -87,6 +87,7 @@ def status(store: Store, by: str = "axis", **options: object) -> list[Row]:
     return [row for row in listed if isinstance(row, Row)]
 
 
+@pytest.mark.slow
 def test_the_judge_agrees_in_19_of_20_and_the_figures_of_both_are_those_of_the_experts(reviewed: Store) -> None:
     by_axis = {row["axis"]: row for row in status(reviewed)}
     assert by_axis["all"].estimate == pytest.approx(19 / 20)
