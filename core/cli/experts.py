@@ -16,9 +16,8 @@ from core.measures.rubrics.labels import statements_for
 from core.paths import expanded
 from core.reviews.answering import record
 from core.reviews.exchange import export_answers, import_file, write_sheet
-from core.reviews.forms import any_form
 from core.reviews.reviewing import plan_review, unblind, withdraw
-from core.reviews.rubrics import rubric_named
+from core.reviews.rubrics import any_form, rubric_named
 from core.reviews.state import state_of, states, withheld_in_words
 from core.store.queries.case_labels import LABEL_FIELDS
 from core.store.review_records import SAMPLINGS, THIRD, planned

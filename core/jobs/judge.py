@@ -51,8 +51,8 @@ from core.models.base import Sampling
 from core.models.registry import Registry
 from core.prompts import PromptPack
 from core.reviews.drawing import pool_of
-from core.reviews.forms import any_form
 from core.reviews.items import blinded_item, material_of
+from core.reviews.rubrics import any_form
 from core.reviews.state import read_state, state_of
 from core.store.database import Store
 from core.store.queries.case_labels import LABEL_FIELDS, filled_value, label_of

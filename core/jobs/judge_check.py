@@ -36,7 +36,7 @@ from core.judging.form import DOCTOR, Form, FormQuestion
 from core.judging.judgement import Judge, Judgement
 from core.judging.request import FormAnswer
 from core.models.registry import Registry
-from core.reviews.forms import any_form
+from core.reviews.rubrics import any_form
 from core.store.database import Store
 from core.store.queries.judgements import JudgedKey, judged_keys, judgement_row, judgements
 

@@ -25,7 +25,7 @@ from core.measures.experts.adjudication import Decision
 from core.measures.experts.judged import judged_items, read_review
 from core.measures.experts.report import read_decisions
 from core.reviews.exchange import IMPORTED, RELEASE
-from core.reviews.forms import any_form
+from core.reviews.rubrics import any_form
 from core.reviews.state import ReviewState, states
 from core.store.database import Store
 from core.store.queries.grades_by_grader import free_verdicts

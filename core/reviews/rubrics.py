@@ -8,6 +8,7 @@ import duckdb
 import orjson
 
 from core.errors import AnamnesisError, UsageError
+from core.judging.form import RUBRIC, Form, form_named
 from core.judging.rubric import Rubric, read_rubric, rubric_files, rubric_of
 from core.store.database import Store
 from core.store.queries.rubrics import RubricVersion, add_rubric, saved_rubrics
@@ -61,3 +62,8 @@ def _read(version: RubricVersion) -> Rubric:
         return rubric_of({**orjson.loads(version.rubric), "name": version.name}, f"The saved rubric {version.name}")
     except UsageError as error:
         raise AnamnesisError(f"{error} Import it again.") from error
+
+
+def any_form(store: Store, name: str) -> Form:
+    """Return a form, or a rubric as a form (``rubric:NAME``); raises ``UsageError`` if there is none of this name."""
+    return rubric_named(store, name.removeprefix(RUBRIC)).form if name.startswith(RUBRIC) else form_named(name)
