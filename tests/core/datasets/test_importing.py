@@ -241,13 +241,12 @@ def test_saving_without_a_record_deletes_the_old_record() -> None:
 
 
 def test_simultaneous_imports_of_one_name_leave_a_complete_data_set(tmp_path: Path) -> None:
-    def write(count: int) -> None:
-        path = tmp_path / f"file{count}.jsonl"
+    files = [tmp_path / f"file{count}.jsonl" for count in (20, 40, 60, 80)]
+    for count, path in zip((20, 40, 60, 80), files, strict=True):
         path.write_text("".join(f'{{"vignette": "Man {n} is ill.", "answer": "Gout"}}\n' for n in range(count)))
-        import_file(path, "same", "plain", replace=True)
 
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(write, [20, 40, 60, 80] * 3))
+        list(pool.map(lambda path: import_file(path, "same", "plain", replace=True), files * 3))
 
     info = imported.info("same")
     assert info is not None
