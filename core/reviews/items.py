@@ -15,13 +15,12 @@ from core.frameworks.base import framework_of
 from core.frameworks.speech import Speech
 from core.judging.request import Material
 from core.reviews.blinding import blinded_dialogue, hidden
-from core.store.queries.cases import case
+from core.store.queries.cases import case_played
 from core.store.queries.grades import latest_grades
 from core.store.queries.profiles import profile_versions
-from core.store.queries.trials import conversations, stored_trial, trial_events
+from core.store.queries.trials import trial_events
 from core.store.queries.utterances import dialogues
 from core.store.review_records import AnnotatedItem, parse_item
-from core.store.selection import Selection
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ def blinded_item(
     played = [_conversation(cursor, trial) for trial in parsed.trials]
     if not played or None in played:
         return None
-    (case_played, events), *others = [conversation for conversation in played if conversation is not None]
+    (judged_case, events), *others = [conversation for conversation in played if conversation is not None]
     answers = [event for event in events if isinstance(event, Answered) and event.question_type == "frq"]
     by_trial = dialogues(cursor, parsed.trials)
     scripted = [any(turn.scripted for turn in by_trial.get(trial, ())) for trial in parsed.trials]
@@ -66,7 +65,7 @@ def blinded_item(
         if (grade.format, grade.question_type) == (parsed.format, "frq") and grade.extracted
     ]
     return BlindedItem(
-        case_played,
+        judged_case,
         blinded_dialogue(events, models),
         hidden(response, models) if parsed.kind == "answer" and response is not None else None,
         hidden(extracted[-1], models) if extracted else "",
@@ -76,12 +75,8 @@ def blinded_item(
 
 
 def _conversation(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> tuple[Case | None, list[Event]] | None:
-    all_conversations = conversations(cursor, Selection(trials=(trial_id,)))
-    if not all_conversations:
-        return None
-    stored = stored_trial(cursor, trial_id)
-    case_played = case(cursor, all_conversations[0].case_key, stored.content_hash if stored else None)
-    return case_played, trial_events(cursor, trial_id)
+    events = trial_events(cursor, trial_id)
+    return (case_played(cursor, trial_id), events) if events else None
 
 
 def _case_item(cursor: duckdb.DuckDBPyConnection, item: AnnotatedItem, case_set: str) -> BlindedItem | None:

@@ -12,6 +12,7 @@ from core.models.registry import load_registry
 from core.reviews.rubrics import save_rubric
 from core.store.database import Store
 from core.store.fold import fold
+from core.store.selection import Selection
 from tests.core.measures.experts.reviews import MODELS
 from tests.core.store.builders import Ended, Finished, Started, Utterance, a_case, a_header, a_trial, write_journal
 from tests.support.fake_provider import running
@@ -58,6 +59,7 @@ def store_judged(store: Store, rubric: Mapping[str, object] = RUBRIC) -> None:
     with store.write() as connection:
         save_rubric(connection, rubric_of(dict(rubric), "here"))
     with running(judge(overlooks)) as provider:
-        job = Judging("rubric:demo", ("openai/fake",), base_url=provider.base_url)
+        only = Selection(runs=["run"])
+        job = Judging("rubric:demo", ("openai/fake",), only, base_url=provider.base_url)
         run_job(job, store, load_registry(), Options(1))
     fold(store)

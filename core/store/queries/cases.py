@@ -50,6 +50,17 @@ def case(cursor: duckdb.DuckDBPyConnection, case_key: str, content_hash: str | N
     return case_from(rows[0]) if rows else None
 
 
+def case_played(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> Case | None:
+    """Return the case of a trial with the content that it was played with, the newest if its journal had none."""
+    sql = f"""
+        SELECT {CASE_COLUMNS} FROM cases SEMI JOIN (SELECT * FROM trials WHERE trial_id = ?) AS played
+            ON cases.case_key = played.case_key
+            AND cases.content_hash = coalesce(played.content_hash, cases.content_hash)
+        ORDER BY added_at DESC, rowid DESC LIMIT 1"""
+    rows = records(cursor.execute(sql, [trial_id]))
+    return case_from(rows[0]) if rows else None
+
+
 def content_hashes(cursor: duckdb.DuckDBPyConnection, case_key: str) -> set[str]:
     rows = cursor.execute("SELECT content_hash FROM cases WHERE case_key = ?", [case_key]).fetchall()
     return {content for (content,) in rows}
