@@ -312,7 +312,7 @@ class Judging(AskJob[ItemToJudge]):
             if judge.kind == "rule":
                 batches = [tuple(questions)]
             elif judge.together == ALL_TOGETHER:
-                batches = _in_batches(questions)
+                batches = in_batches(questions)
             else:
                 seed = hashlib.sha256(f"{subject.subject} {repeat}".encode()).digest()
                 shuffled = sorted(questions, key=lambda question: question.hash)
@@ -489,7 +489,7 @@ def _labels(case: Case, answers: Iterable[tuple[FormQuestion, Judgement]]) -> It
             yield RowLine(table="case_labels", row=asdict(label))
 
 
-def _in_batches(questions: Sequence[FormQuestion]) -> list[tuple[FormQuestion, ...]]:
+def in_batches(questions: Sequence[FormQuestion]) -> list[tuple[FormQuestion, ...]]:
     """Return the questions of each request; those that are about no fact are in the last."""
     facts = [question for question in questions if question.each]
     full = max(0, len(facts) - 1) // MOST_FACTS * MOST_FACTS

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from core.asking.scene import Turn
+from core.case import Fact, Profile
 from core.errors import AnamnesisError, UsageError
 from core.jobs.ask_job import AskOutcome, estimate_job, run_job
 from core.jobs.engine import Options
@@ -49,7 +50,7 @@ from tests.core.store.builders import (
 )
 from tests.support.answering import an_answer
 from tests.support.fake_provider import running
-from tests.support.replies import Script, facts_judged, failing, prompt_of
+from tests.support.replies import Reply, Script, facts_judged, failing, prompt_of
 from tests.support.stores import copy_of
 
 CASES = [a_case(n, vignette="A boy has a nodule on the neck.") for n in (1, 2, 3)]
@@ -183,6 +184,27 @@ def test_everything_paid_for_survives_a_lost_database(store: Store) -> None:
     assert len(after) == 4  # of two conversations the one fact, and what is invented
     assert after == before
     assert judged(store, strict, wrong=True)[0].kept == 2
+
+
+def test_90_facts_are_judged_in_three_requests_each_paid_once(tmp_path: Path) -> None:
+    facts = tuple(Fact(key=f"finding {n}", value=f"finding number {n}", lay=f"finding {n}") for n in range(90))
+    case = a_case(1, profile=Profile(basic=facts))
+    store = Store(tmp_path / "many.duckdb")
+    write_journal(store.journals, "run", a_header(cases=[case]), conversation(1, KNEE, "incorrect"))
+    fold(store)
+    asked: list[int] = []
+
+    def second_fails(body: dict[str, Any]) -> Reply | str:
+        asked.append(prompt_of(body).count("What became of this fact"))
+        return failing(500) if len(asked) == 2 else facts_judged(prompt_of(body))
+
+    outcome, calls = judged(store, second_fails)
+    assert (outcome.done, outcome.failed, calls, asked) == (2, 1, 3, [40, 40, 10])
+    assert stored_verdicts(store) == {}  # a conversation with facts that are not judged is not judged
+    outcome, calls = judged(store, second_fails)
+    assert (outcome.done, outcome.kept, calls, asked[3:]) == (1, 2, 1, [40])
+    assert [verdict.kind for verdict in stored_verdicts(store)["run/1"]] == ["never_asked"] * 90
+    assert judged(store, second_fails)[1] == 0
 
 
 @pytest.mark.slow
