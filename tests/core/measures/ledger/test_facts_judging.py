@@ -10,11 +10,9 @@ import pytest
 
 from core.asking.scene import Turn
 from core.case import Fact, Profile
-from core.errors import AnamnesisError, UsageError
-from core.jobs.ask_job import AskOutcome, estimate_job, run_job
+from core.jobs.ask_job import AskOutcome, run_job
 from core.jobs.engine import Options
 from core.jobs.judge import Judging
-from core.jobs.progress import Stop
 from core.judging.form import form_named
 from core.judging.request import Material, answers_in, judge_request, judging_pack
 from core.measures.failures import agreement_with_people
@@ -104,12 +102,10 @@ def registry() -> Registry:
     return load_registry(default_paths(), retry=RetryPolicy(attempts=1))
 
 
-def judged(
-    store: Store, script: Script, *, stop: Stop | None = None, concurrency: int = 1, **scope: Any
-) -> tuple[AskOutcome, int]:
+def judged(store: Store, script: Script, *, concurrency: int = 1, **scope: Any) -> tuple[AskOutcome, int]:
     with running(script) as provider:
         job = Judging("facts", ("openai/fake",), base_url=provider.base_url, **scope)
-        outcome = run_job(job, store, registry(), Options(concurrency), stop)
+        outcome = run_job(job, store, registry(), Options(concurrency))
         return outcome, len(provider.bodies)
 
 
@@ -154,25 +150,6 @@ def test_sums_by_model_and_the_judgement_of_one_conversation(store: Store) -> No
     ]
 
 
-@pytest.mark.slow
-def test_a_stopped_job_continues_and_a_failure_is_judged_again(store: Store) -> None:
-    stop = Stop()
-
-    def then_stop(body: dict[str, Any]) -> str:
-        stop.ask("It was asked to stop.")
-        return strict(body)
-
-    outcome, calls = judged(store, then_stop, wrong=True, stop=stop)
-    assert (outcome.stopped, calls) == ("It was asked to stop.", 1)
-    outcome, calls = judged(store, [failing(500)], wrong=True)
-    assert (outcome.done, outcome.failed) == (0, 2 - outcome.kept)
-    assert outcome.failure.startswith("server: ")
-    outcome, calls = judged(store, ["None."], wrong=True)
-    assert "no readable answer in 2 tries" in outcome.failure
-    judged(store, strict, wrong=True)
-    assert set(stored_verdicts(store)) == {"run/1", "run/2"}
-
-
 def test_everything_paid_for_survives_a_lost_database(store: Store) -> None:
     judged(store, strict, wrong=True)
     with store.read() as cursor:
@@ -205,19 +182,6 @@ def test_90_facts_are_judged_in_three_requests_each_paid_once(tmp_path: Path) ->
     assert (outcome.done, outcome.kept, calls, asked[3:]) == (1, 2, 1, [40])
     assert [verdict.kind for verdict in stored_verdicts(store)["run/1"]] == ["never_asked"] * 90
     assert judged(store, second_fails)[1] == 0
-
-
-@pytest.mark.slow
-def test_the_estimate_and_what_cannot_be_run(store: Store, tmp_path: Path) -> None:
-    size = estimate_job(Judging("facts", ("openai/fake",), wrong=True), store, registry())
-    assert (size.todo, size.counts["answered before"], size.calls) == (2, 0, 2)
-    assert size.roles[0].prompt_tokens > 2 * 420
-    assert estimate_job(Judging("facts", ("openai/fake",)), store, registry()).todo == 3
-    assert estimate_job(Judging("facts", ("openai/fake",), limit=1), store, registry()).todo == 1
-    with pytest.raises(UsageError, match="budget needs prices"):
-        run_job(Judging("facts", ("openai/fake",), wrong=True), store, registry(), Options(1, 1.0))
-    with pytest.raises(AnamnesisError, match="nothing to judge"):
-        estimate_job(Judging("facts", ("openai/fake",), wrong=True), Store(tmp_path / "empty.duckdb"), registry())
 
 
 def test_agreement_of_the_judge_with_people(store: Store) -> None:
