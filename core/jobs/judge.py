@@ -44,7 +44,7 @@ from core.journal import RowLine
 from core.judging.check import CheckKind
 from core.judging.form import DOCTOR, RUBRIC, Form, FormQuestion
 from core.judging.judgement import Judge, Judgement
-from core.judging.request import FormAnswer, Material, doctor_request, judge_request, judging_pack
+from core.judging.request import FormAnswer, Material, doctor_request, judge_request, judging_pack, text_hash
 from core.judging.rules import RULES
 from core.measures.base import Positional
 from core.models.base import Sampling
@@ -76,6 +76,8 @@ from core.store.selection import Selection
 
 ALL_TOGETHER = 0
 """``Judge.together`` of a judge that gets all questions about an item in one request."""
+MOST_FACTS = 40
+"""Facts of a case in one request: the reply on more may exceed the 4,096 tokens that some models write."""
 _TOKENS_AN_ANSWER = 100
 """Tokens of a usual answer with quotations and reason."""
 _GONE = "its trial or case is no longer stored"
@@ -179,6 +181,19 @@ class Judging(AskJob[ItemToJudge]):
                 "criteria of a rubric by the form rubric:NAME."
             )
         subjects = self._subjects(store, form)
+        if form.about == "case":
+            with store.read() as cursor:
+                cases = cases_of(self._case_set(cursor))
+            texts = {str(AnnotatedItem("case", case_key=case.case_key)): text_hash(form, case) for case in cases}
+            subjects = [
+                subject._replace(
+                    questions=tuple(
+                        question.model_copy(update={"text": texts.get(subject.subject, "")})
+                        for question in subject.questions
+                    )
+                )
+                for subject in subjects
+            ]
         if not subjects:
             raise Missing(f"There is nothing to judge by the form {form.name}: no item is stored that fits.", CAMPAIGN)
         judges = self._judges(registry, form, subjects)
@@ -294,8 +309,10 @@ class Judging(AskJob[ItemToJudge]):
             if judge.kind != "rule" or RULES[judge.name].answers(question)
         ]
         for repeat in range(1, 2 if judge.kind == "rule" else self.repeat + 1):
-            if judge.together == ALL_TOGETHER or judge.kind == "rule":
+            if judge.kind == "rule":
                 batches = [tuple(questions)]
+            elif judge.together == ALL_TOGETHER:
+                batches = in_batches(questions)
             else:
                 seed = hashlib.sha256(f"{subject.subject} {repeat}".encode()).digest()
                 shuffled = sorted(questions, key=lambda question: question.hash)
@@ -363,13 +380,13 @@ class Judging(AskJob[ItemToJudge]):
             served_by=(reply.calls[-1].served_by or "") if reply.calls else "",
         )
         if reply.value is None:
-            answers = [replace(common, question=asked.id, against=asked.hash) for asked in item.questions]
+            answers = [replace(common, question=asked.id, against=asked.against_text) for asked in item.questions]
         else:
             answers = [
                 replace(
                     common,
                     question=answer.question.id,
-                    against=answer.question.hash,
+                    against=answer.question.against_text,
                     value=answer.value,
                     void=answer.void,
                     quotations=answer.quotations,
@@ -472,7 +489,23 @@ def _labels(case: Case, answers: Iterable[tuple[FormQuestion, Judgement]]) -> It
             yield RowLine(table="case_labels", row=asdict(label))
 
 
+def in_batches(questions: Sequence[FormQuestion]) -> list[tuple[FormQuestion, ...]]:
+    """Return the questions of each request; those that are about no fact are in the last."""
+    facts = [question for question in questions if question.each]
+    full = max(0, len(facts) - 1) // MOST_FACTS * MOST_FACTS
+    batches = [tuple(facts[start : start + MOST_FACTS]) for start in range(0, full, MOST_FACTS)]
+    asked_before = {question.id for batch in batches for question in batch}
+    return [*batches, tuple(question for question in questions if question.id not in asked_before)]
+
+
 def _without(form: Form, item: ItemToJudge, done: set[JudgedKey]) -> ItemToJudge:
-    """Return a request without the questions that are answered."""
-    left = (q for q in item.questions if judged_key(form.name, item.subject, q.id, q.hash, item.repeat) not in done)
+    """Return a request without the questions that are answered; answers up to version 0.6 do not name the text."""
+    left = (
+        question
+        for question in item.questions
+        if done.isdisjoint(
+            judged_key(form.name, item.subject, question.id, against, item.repeat)
+            for against in (question.against_text, question.hash)
+        )
+    )
     return item._replace(questions=tuple(left))

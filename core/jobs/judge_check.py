@@ -18,7 +18,7 @@ from core.errors import UsageError
 from core.events import CallRecord
 from core.frameworks.starts import CAMPAIGN, Missing
 from core.jobs.ask_job import AskOutcome, ItemResult, JobPlan, ParsedReply, journal_of
-from core.jobs.judge import ALL_TOGETHER, CheckOfJudge, ItemToJudge, Judging, asked_of_models
+from core.jobs.judge import ALL_TOGETHER, CheckOfJudge, ItemToJudge, Judging, asked_of_models, in_batches
 from core.journal import RowLine
 from core.judging.check import (
     CHECK_KINDS,
@@ -214,7 +214,7 @@ def _checks(
             and applies(kind, question, question.quotes or form.evidence, before[question.hash].value or "")
         }
         alone = kind == "evidence" or judge.together != ALL_TOGETHER
-        for batch in [(question,) for question in questions] if alone else [tuple(questions)]:
+        for batch in [(question,) for question in questions] if alone else in_batches(questions):
             answers = {asked.hash: fitting[asked.hash] for asked in batch if asked.hash in fitting}
             if answers:
                 check = CheckOfJudge(kind, answers, other if kind == "other case" else "")

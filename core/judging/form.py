@@ -93,6 +93,7 @@ class FormQuestion(BaseModel):
         specialties: The only specialties that it is asked about.
         each: It is asked once for each fact of the case that a patient can tell, with the fact for ``{fact}``.
         against: Hash of the facts that the answer depends on, in a form about one case (``Form.about_facts``).
+        text: Hash of what is shown of a case, in a question about this case (``core.judging.request.text_hash``).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -117,6 +118,7 @@ class FormQuestion(BaseModel):
     specialties: tuple[str, ...] = ()
     each: Literal["fact"] | None = None
     against: str = ""
+    text: str = ""
 
     @field_validator("id")
     @classmethod
@@ -186,6 +188,11 @@ class FormQuestion(BaseModel):
         if self.guidance or self.options != STATEMENT:
             seen += [self.guidance, self.kind, [option.model_dump(exclude_none=True) for option in self.options]]
         return hashlib.sha256(orjson.dumps(seen)).hexdigest()[:16]
+
+    @property
+    def against_text(self) -> str:
+        """``Judgement.against`` of an answer: the hash of the question, and of the text if it is about a case."""
+        return f"{self.hash} {self.text}".strip()
 
     def needs_words(self, answer: str) -> bool:
         """Return whether an answer needs words as evidence; that something was never said has none."""

@@ -49,8 +49,9 @@ class Judgement:
     Attributes:
         subject: The item (``core.store.review_records.AnnotatedItem``).
         question: The id of the question.
-        against: Hash of what else the answer depends on (``FormQuestion.hash``, the facts of the case); an answer
-            against something else does not count for the present question.
+        against: Hash of what else the answer depends on (``FormQuestion.hash``, the facts of the case), of a case with
+            that of its text (``FormQuestion.against_text``); an answer against something else does not count for the
+            present question.
         repeat: Counts from 1 the times that the judge was asked the same.
         value: The answer; ``None`` if ``failure`` says why there is none.
         void: The quotations are no evidence, so the value does not count.

@@ -11,6 +11,7 @@ asked. The quotations of an answer that are evidence for it come first.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from functools import lru_cache
 from string import ascii_uppercase
 from typing import Annotated, Any, Literal, NamedTuple
 
+import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
 from core.asking.ask import Request, quotation, read_json
@@ -96,6 +98,11 @@ class FormAnswer(NamedTuple):
     def dropped(self) -> int:
         """Number of quotations that are in no message."""
         return sum(quoted.state == "unverified" for quoted in self.quotations)
+
+
+def text_hash(form: Form, case: Case) -> str:
+    """Return a hash of what a form shows of a case."""
+    return hashlib.sha256(orjson.dumps(Material(case=case).texts(form.shown))).hexdigest()[:16]
 
 
 def judging_pack() -> PromptPack:

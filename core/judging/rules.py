@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from core.asking.scene import Dialogue
-from core.judging import words_rule
+from core.judging import patient_rule, words_rule
 from core.judging.form import FormQuestion
 from core.judging.request import FormAnswer
 
@@ -20,6 +20,7 @@ class RuleJudge(NamedTuple):
 
 
 RULES: Mapping[str, RuleJudge] = {
-    words_rule.RULE_JUDGE: RuleJudge(words_rule.VERSION, words_rule.answers, words_rule.answer)
+    words_rule.RULE_JUDGE: RuleJudge(words_rule.VERSION, words_rule.answers, words_rule.answer),
+    patient_rule.RULE_JUDGE: RuleJudge(patient_rule.VERSION, patient_rule.answers, patient_rule.answer),
 }
 """Name of the judge → its rule."""

@@ -81,12 +81,7 @@ def topic_rows(sums: pd.DataFrame) -> list[Row]:
     """
     if sums.empty:
         return []
-    shares = sums[["model", "topic", "case_key"]].copy()
-    for mark in MARKS:
-        shares[mark] = sums[mark] / sums["facts"]
-    trials = sums[["model", "topic", "case_key"]].assign(**dict.fromkeys(MARKS, sums["facts"]))
-    columns = ["model", "topic"]
-    means = _means(*(t.pivot(index="case_key", columns=columns, values=list(MARKS)) for t in (shares, trials)))
+    means = _mean_shares(sums, ["model", "topic"], sums[list(MARKS)], sums["facts"])
     totals = sums.groupby(["model", "topic"])["facts"].agg(["size", "sum"])
     return [
         Row(
@@ -111,15 +106,11 @@ def fault_rows(sums: pd.DataFrame, judge: str) -> list[Row]:
     counted = sums[sums["judged"] > 0]
     if counted.empty:
         return []
-    shares = counted[["model", "case_key"]].copy()
-    for fault in _FAULTS:
-        shares[fault] = counted[f"with_{fault}"] / counted["judged"]
-    trials = counted[["model", "case_key"]].assign(**dict.fromkeys(_FAULTS, counted["judged"]))
-    means = _means(*(t.pivot(index="case_key", columns=["model"], values=list(_FAULTS)) for t in (shares, trials)))
+    means = _mean_shares(counted, ["model"], counted[["with_invented", "with_withheld"]], counted["judged"])
     return [
         Row(
             {"model": str(model), "fault": fault},
-            *means[fault, str(model)],
+            *means[f"with_{fault}", str(model)],
             len(cases),
             more={"n_conversations": int(cases["judged"].sum()), "by": judge},
         )
@@ -128,8 +119,15 @@ def fault_rows(sums: pd.DataFrame, judge: str) -> list[Row]:
     ]
 
 
-def _means(wide: pd.DataFrame, trials: pd.DataFrame) -> dict[tuple[str, ...], _Mean]:
-    """Return column → mean over the cases with a value, each of as many ``trials``, with its interval."""
+def _mean_shares(
+    sums: pd.DataFrame, of: list[str], counts: pd.DataFrame, totals: pd.Series[int]
+) -> dict[tuple[str, ...], _Mean]:
+    """Return (column of ``counts``, values of the columns ``of``) → mean share over the cases, with its interval."""
+    keys = sums[[*of, "case_key"]]
+    wide, trials = (
+        keys.join(table).pivot(index="case_key", columns=of, values=list(counts))
+        for table in (counts.div(totals, axis=0), counts.assign(**dict.fromkeys(map(str, counts), totals)))
+    )
     matrix, counted = (table.to_numpy(dtype=np.float64, na_value=np.nan) for table in (wide, trials))
     bounds = column_intervals(matrix, shares=[True] * len(wide.columns), trials=counted, resamples=RESAMPLES)
     means = np.nanmean(matrix, axis=0)

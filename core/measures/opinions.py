@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import duckdb
 
+from core.datasets.select import cases_of, datasets
 from core.errors import UsageError
 from core.events import COUNTED
 from core.frameworks.casting import is_model
@@ -21,6 +22,7 @@ from core.judging.agreement import Place, place_of, why_excluded
 from core.judging.calibration import JudgedStatement
 from core.judging.form import RUBRIC, Form, FormQuestion, form_named
 from core.judging.judgement import Judge, Judgement
+from core.judging.request import text_hash
 from core.measures.experts.adjudication import Decision
 from core.measures.experts.judged import judged_items, read_review
 from core.measures.experts.report import read_decisions
@@ -187,7 +189,8 @@ def _read_form(
     def find(answer: Judgement) -> Opinions | None:
         if not answer.against:
             return by_id.get(answer.question)
-        return asked.get((answer.question, answer.against)) or by_hash.get(answer.against)
+        question_hash = answer.against.partition(" ")[0]
+        return asked.get((answer.question, question_hash)) or by_hash.get(question_hash)
 
     samplings: dict[str, ReviewSampling] = {}
     for state in reviews:
@@ -203,6 +206,8 @@ def _read_form(
     with store.read() as cursor:
         about_trials = form.about not in ("case", "profile")
         given = judgements(cursor, [name], selection=restricted if about_trials else None, kinds=("model", "rule"))
+        if form.about == "case":
+            given = _of_present_texts(form, given)
         given += _of_other_tables(cursor, form, selection or Selection(), list(samplings))
         for answer in given:
             if (found := find(answer)) is not None:
@@ -211,6 +216,21 @@ def _read_form(
                 answers_of_judge.append(answer if same else replace(answer, question=found.question.id))
         items = _items(cursor, sorted({answer.subject for answer in given} | samplings.keys()), restricted)
     return [replace(each, items=items, samplings=samplings).only(items) for each in asked.values()]
+
+
+def _of_present_texts(form: Form, given: Sequence[Judgement]) -> list[Judgement]:
+    """Return the answers about cases as their data sets have them now; those up to version 0.6 do not name the text."""
+    texts: dict[str, dict[str, str]] = {}  # data set → case → hash of its text
+    present = []
+    for answer in given:
+        case_key, text = parse_item(answer.subject).case_key, answer.against.partition(" ")[2]
+        data_set = case_key.partition("/")[0]
+        if text and data_set not in texts:
+            cases = cases_of(data_set) if data_set in datasets() else ()
+            texts[data_set] = {case.case_key: text_hash(form, case) for case in cases}
+        if not text or texts[data_set].get(case_key, text) == text:
+            present.append(answer)
+    return present
 
 
 def of_decisions(decisions: Iterable[Decision]) -> list[Opinions]:

@@ -150,9 +150,10 @@ def draw_reasoning(*thoughts: str | None, label: str = "Reasoning") -> None:
                 st.markdown(plain(thought))
 
 
-def message(role: str, text: str) -> None:
+def message(role: str, text: str, words: str = "") -> None:
+    """Draw a message, with ``words`` of it marked."""
     with bubble(role):
-        _say(role, text)
+        _say(role, text, words)
 
 
 def _say(role: str, text: str, words: str = "") -> None:

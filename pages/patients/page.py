@@ -8,10 +8,11 @@ import streamlit as st
 
 from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.jobs.judge import Judging
-from core.measures.patients.rates import AGAINST_EXPERTS, AGAINST_MODELS, TERMS_FORM, By, trial_marks
-from core.measures.patients.rules import ABOUT, PATIENT_MARKS, RULES
+from core.judging.patient_rule import ABOUT, KINDS, ReplyMark, ReplyMarkKind
+from core.measures.patients.marks import PATIENT_MARKS
+from core.measures.patients.rates import AGAINST_EXPERTS, AGAINST_MODELS, RULES_READ, TERMS_FORM, By
 from core.store.database import Store
-from core.store.queries.scores_of_patients import KINDS, Hit, PatientOffer, ReplyMark, ReplyMarkKind, hits, offer
+from core.store.queries.scores_of_patients import Hit, hits, offer
 from core.store.selection import Selection
 from pages.kit.cached import ask, cached_query
 from pages.kit.cases import Passage, choose_case, clear_parameters, draw_conversation
@@ -57,13 +58,15 @@ def page_of(selection: Selection, kinds: tuple[ReplyMarkKind, ...], words: str, 
 
 @cached_query(entries=32)
 def marks_of(trial_id: str) -> tuple[ReplyMark, ...]:
-    return trial_marks(Store(), trial_id)
+    with Store().read() as cursor:
+        _, of_trial = hits(cursor, PATIENT_MARKS, selection=Selection(trials=(trial_id,)), limit=None)
+    return tuple(hit.mark for hit in of_trial)
 
 
 def draw_patients() -> None:
     """Draw the tabs, or how to begin if no conversation has a patient."""
     available = ask(offer)
-    if not available.patients:
+    if available["patient"].isna().all():
         draw_empty("No conversation with a patient is stored yet.", CAMPAIGN, RELEASE, icon="personal_injury")
         return
     view = ask_patients(available)
@@ -80,17 +83,19 @@ def draw_patients() -> None:
     draw_sections(sections, "patients_tab", view)
 
 
-def ask_patients(available: PatientOffer) -> PatientView:
-    patients, doctors = unique_names(available.patients), unique_names(available.doctors)
-    runs = {run: f"{doctors[doctor]} · {run}" for run, doctor in available.runs.items()}
-    personas = {persona: persona_name(persona) for persona in available.personas} if len(available.personas) > 1 else {}
+def ask_patients(available: pd.DataFrame) -> PatientView:
+    values = {name: sorted(column.dropna().unique()) for name, column in available.items()}
+    patients, doctors = unique_names(values["patient"]), unique_names(values["doctor"])
+    of_runs = dict(zip(available["run_id"], available["doctor"], strict=True))
+    runs = {run: f"{doctors[doctor]} · {run}" for run, doctor in of_runs.items()}
+    personas = values["persona"] if len(values["persona"]) > 1 else []
     parts: dict[str, tuple[str, str, Mapping[str, str]]] = {
         "patients": ("Patients", "patients_patients", patients),
-        "personas": ("Personas", "patients_personas", personas),
+        "personas": ("Personas", "patients_personas", {persona: persona_name(persona) for persona in personas}),
         "models": ("Doctors", "patients_doctors", doctors),
         "runs": ("Runs", "patients_runs", runs),
-        "datasets": ("Data sets", "datasets", {name: dataset_name(name) for name in available.datasets}),
-        "specialties": ("Specialties", "specialties", {name: name for name in available.specialties}),
+        "datasets": ("Data sets", "datasets", {name: dataset_name(name) for name in values["dataset"]}),
+        "specialties": ("Specialties", "specialties", {name: name for name in values["specialty"]}),
     }
     chosen: dict[str, tuple[str, ...]] = {}
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
@@ -224,33 +229,8 @@ def draw_experts(view: PatientView) -> None:
 
 
 def draw_rules(_: PatientView) -> None:
-    """Draw each rule with its precision in a sample; the filters do not matter here."""
-    st.caption(
-        f"Version {RULES} of the rules. Precision: up to 20 random hits of each kind from GPT-4’s patient in the "
-        "public release, read by two readers after one correction of the rules (docs/reliability.md)."
-    )
-    columns = st.columns(2)
-    rows = []
-    for place, about in enumerate(ABOUT.values()):
-        right, first = (
-            f"{count[0]} of {count[1]}" if count and count[1] else None for count in (about.read, about.first)
-        )
-        with columns[place % 2].container(border=True, gap="small"):
-            st.markdown(f"**{about.name}**: {about.read_in_words}")
-            st.markdown(about.rule)
-            before = f" In the first sample {about.first[0]} of {about.first[1]} were right." if about.first else ""
-            st.caption(f"{'False alarms: ' if about.second else ''}{about.false_alarms}{before}")
-        rows.append(
-            {
-                "Kind": about.name,
-                "What counts": about.rule,
-                "Right of those read": right,
-                "Before mending": first,
-                "Rates stated": "yes" if about.claimed else "no",
-                "False alarms": about.false_alarms,
-            }
-        )
-    offer_csv(pd.DataFrame(rows), "patients-rules")
+    """Draw the precision of each rule; the filters do not matter here."""
+    draw_section(RULES_READ, Selection(), name="patients-rules")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """Rates on the page Simulated patients: the share of conversations with a hit, by group, as figure and table."""
 
 import textwrap
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -13,19 +12,16 @@ from core.asking.persona import label, parse_persona
 from core.figures.marks import Mark, dots
 from core.figures.style import RISE, Axis
 from core.frameworks.base import title_of
+from core.judging.patient_rule import ABOUT, ReplyMarkKind
 from core.measures.base import Row
 from core.measures.patients.rates import RATES, By
-from core.measures.patients.rules import ABOUT
-from core.store.queries.scores_of_patients import ReplyMarkKind
 from core.store.selection import Selection
 from pages.kit.controls import choose
 from pages.kit.empty import draw_no_match
-from pages.kit.names import model_colours, model_name, natural
+from pages.kit.names import model_colours, model_name
 from pages.kit.navigation import link
 from pages.kit.section import draw_result, section_result, words_of
 
-RateGroup = tuple[str, str, str, str]
-"""(value of the grouping, persona, protocol, condition)."""
 _GROUPINGS: dict[By, str] = {
     "patient": "Patient", "doctor": "Doctor", "run": "Run", "dataset": "Data set", "specialty": "Specialty",
 }  # fmt: skip
@@ -33,11 +29,6 @@ _MAX_SERIES = 6
 """With more groups, the figure shows one kind, with a line for each group."""
 _LABEL_CHARS = 22
 """Longer labels are broken over lines (characters)."""
-
-
-def group_of(row: Row) -> RateGroup:
-    group, condition, persona, protocol, _ = row.label.values()
-    return group, "" if persona == "plain" else persona, protocol, condition
 
 
 def persona_name(persona: str) -> str:
@@ -74,7 +65,7 @@ def draw_rates(selection: Selection, kinds: Sequence[ReplyMarkKind], names: Mapp
     rows = tuple(row for row in result.figures if row["kind"] in kinds and ABOUT[row["kind"]].claimed)
     with_hit = [kind for kind in ABOUT if any(row["kind"] == kind and row["hits"] for row in rows)]
     drawn_kinds = with_hit
-    if len({group_of(row) for row in rows}) > _MAX_SERIES and with_hit:
+    if len(groups_of(rows)) > _MAX_SERIES and with_hit:
         names_of_kinds = {kind: ABOUT[kind].name for kind in with_hit}
         drawn_kinds = [choose("Kind in the figure", with_hit, "patients_kind_shown", names=names_of_kinds, width=320)]
     title = ": ".join(filter(None, [RATES.title, ", ".join(ABOUT[kind].name.lower() for kind in drawn_kinds)]))
@@ -118,30 +109,22 @@ def _label_names(rows: Sequence[Row]) -> dict[str, str]:
     return words
 
 
-def group_names(rows: Sequence[Row], names: Mapping[str, str]) -> dict[RateGroup, str]:
-    """Return group → name, in the order of the page; ``names`` are those of the grouping’s values, in order.
+def groups_of(rows: Sequence[Row]) -> dict[tuple[str, ...], list[Row]]:
+    """Return the rows by the value of the grouping, the persona if there is any, and what else separates them."""
 
-    A name includes the persona and the protocol unless they are the usual ones, and the condition if two groups would
-    have the same name.
-    """
-    by = next(iter(rows[0].label)) if rows else ""
-    groups = list(dict.fromkeys(group_of(row) for row in rows))
-    protocols = {protocol for _, _, protocol, _ in groups}
-    place = {name: place for place, name in enumerate(names)}
-    names_of_groups: dict[RateGroup, str] = {}
-    for group in sorted(groups, key=lambda group: (place.get(group[0], len(place)), natural(group[0]), group[1:])):
-        value, persona, protocol, _ = group
-        parts = [names.get(value, value) or "unknown", *([persona_name(persona)] if persona else [])]
-        names_of_groups[group] = " · ".join([*parts, *([title_of(protocol)] if len(protocols) > 1 else [])])
-    counts = Counter(names_of_groups.values())
-    for group, name in names_of_groups.items():
-        if counts[name] > 1:
-            condition = model_name(group[3])
-            is_own_condition = by == "doctor" and group[3].startswith(group[0])
-            names_of_groups[group] = (
-                condition if is_own_condition else f"{name}{' with ' if by == 'patient' else ' · '}{condition}"
-            )
-    return names_of_groups
+    def distinct(names: Sequence[str]) -> int:
+        return len({tuple(row[name] for name in names) for row in rows})
+
+    parts = [next(iter(rows[0].label))] if rows else []
+    if any(row["persona"] != "plain" for row in rows):
+        parts.append("persona")
+    for part in ("protocol", "condition"):
+        if distinct([*parts, part]) > distinct(parts):
+            parts.append(part)
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in parts), []).append(row)
+    return groups
 
 
 def rates_chart(
@@ -149,35 +132,29 @@ def rates_chart(
 ) -> go.Figure:
     """Return a line of dots for each of the ``kinds``, one dot for each group; with many groups a line for each."""
     rows = [row for kind in kinds for row in rows if row["kind"] == kind]
-    groups = group_names(rows, names)
+    groups = {"|".join(group): (group, of_group) for group, of_group in groups_of(rows).items()}
     by_group = len(groups) > _MAX_SERIES
     marks = [
         Mark(
-            str(group_of(row)) if by_group else row["kind"],
+            key if by_group else row["kind"],
             row.estimate,
             row.low,
             row.high,
-            str(group_of(row)),
+            key,
             words=f"{ABOUT[row['kind']].name}<br>{row['with_hit']:,} of {row['n']:,} conversations<br>"
             f"{row['per_100']:.2f} hits per 100 replies",
         )
-        for row in rows
+        for key, (_, of_group) in groups.items()
+        for row in of_group
     ]
-    series = {str(group): name for group, name in groups.items()}
-    labels = series if by_group else {row["kind"]: ABOUT[row["kind"]].name for row in rows}
+    series = {
+        key: " · ".join(names.get(part, part) or "unknown" for part in group) for key, (group, _) in groups.items()
+    }
+    labels = series if by_group else {kind: ABOUT[kind].name for kind in kinds}
     places = {key: "<br>".join(textwrap.wrap(words, _LABEL_CHARS)) for key, words in labels.items()}
     most = max((row.high or 0.0 for row in rows), default=1.0) or 1.0
     axis = Axis(
         "Conversations with at least one hit", (-0.015 * most, 1.04 * most), ".0%" if most > 0.1 else ".1%", None, ".2%"
     )
-    inks = dict.fromkeys(series, RISE) if by_group else _colours(groups)
+    inks = dict.fromkeys(series, RISE) if by_group else model_colours(list(series))
     return dots(marks, series, inks, axis, places=places, legend=not by_group, dark=dark)
-
-
-def _colours(groups: Mapping[RateGroup, str]) -> dict[str, str]:
-    """Return group → colour; a model’s first group has the model’s colour on every page."""
-    keys: dict[RateGroup, str] = {}
-    for group in groups:
-        keys[group] = group[0] if group[0] not in keys.values() else "|".join(group)
-    colours = model_colours(list(keys.values()))
-    return {str(group): colours[key] for group, key in keys.items()}

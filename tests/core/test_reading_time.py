@@ -23,9 +23,9 @@ from core.frameworks.automedic.roles import read_rating
 from core.frameworks.automedic.tags import plain_words, read_tags
 from core.jobs.openings import read_opening
 from core.judging.form import form_named
+from core.judging.patient_rule import marks_in
 from core.judging.request import Material, answers_in
 from core.knowledge.base import knowledge, normalise_name
-from core.measures.patients.rules import marks_in
 from core.models.thinking import Thinking, looks_like_thought
 from core.text.extraction import NUMBERED, extract_by_rule, listed_diagnoses
 from tests.core.agents.acting import case_with

@@ -16,7 +16,7 @@ import typer
 
 from core.cli.app import app
 from core.datasets.readers.engine import FORMATS
-from core.measures.patients.rules import ABOUT
+from core.judging.patient_rule import ABOUT
 from core.models.settings import SHIPPED, read_settings
 from core.store.database import Store
 from core.text.patient_terms import lexicon

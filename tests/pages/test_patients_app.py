@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from core.judging.patient_rule import ABOUT
 from core.measures.missing import count_missing, measure_missing
+from core.measures.patients.marks import PATIENT_MARKS
 from core.measures.patients.rates import patient_rates
-from core.measures.patients.rules import ABOUT, PATIENT_MARKS
 from core.store.database import Store
 from pages.kit.cases import Passage, marked_at
 from pages.patients import rates
@@ -90,8 +91,8 @@ def test_a_figure_has_a_line_for_each_kind_or_each_group(store: Store, monkeypat
     rows = patient_rates(store, "doctor", kinds=["medical_term", "mentions_text"])
     by_kind = rates_chart(rows, {"m1": "One", "m2": "Two"}, kinds=["medical_term", "mentions_text"])
     assert list(by_kind.layout.yaxis.ticktext) == ["Medical terms", "Speaks of its text"]
-    assert [trace.name for trace in by_kind.data] == ["One", "Two · terse"]
+    assert [trace.name for trace in by_kind.data] == ["One · plain", "Two · terse"]
     assert by_kind.data[1].x == (0.0, 1.0)
     monkeypatch.setattr(rates, "_MAX_SERIES", 1)
     by_group = rates_chart(rows, {"m1": "One", "m2": "Two"}, dark=True, kinds=["medical_term"])
-    assert list(by_group.layout.yaxis.ticktext) == ["One", "Two · terse"]
+    assert list(by_group.layout.yaxis.ticktext) == ["One · plain", "Two · terse"]

@@ -24,21 +24,19 @@ import pandas as pd
 from core.asking.scene import Dialogue, Turn
 from core.errors import UsageError
 from core.frameworks.starts import CAMPAIGN, TERMS, Missing
+from core.judging.patient_rule import ABOUT, KINDS, PRECISE, RULES, ReplyMarkKind, terms_in
 from core.measures.base import CASES_OF_RUNS, Columns, Listed, MetricRequest, Note, Row, Section, bounded, metric
 from core.measures.experts.adjudication import decide
 from core.measures.experts.workbooks import release_rows
 from core.measures.missing import measure_missing
-from core.measures.patients.rules import ABOUT, PATIENT_MARKS, PRECISE, marks_in, terms_in
+from core.measures.patients.marks import PATIENT_MARKS
 from core.stats.differences import paired_counts
 from core.stats.intervals import Interval, wilson
 from core.stats.ratios import ratio
 from core.stats.smoothed import ratio_interval
 from core.store.database import Store
-from core.store.queries.cases import cases_of
 from core.store.queries.judgements import judgements
-from core.store.queries.scores_of_patients import KINDS, Hit, ReplyMark, ReplyMarkKind, conversations, hits
-from core.store.queries.trials import stored_trial
-from core.store.queries.utterances import dialogues
+from core.store.queries.scores_of_patients import Hit, conversations, hits
 from core.store.review_records import ExpertAnswer
 from core.store.selection import Selection, select
 
@@ -60,7 +58,7 @@ def patient_rates(
 
     The estimate is the share (0 to 1) of conversations with at least one hit: ``with_hit`` of ``n`` conversations of
     ``cases`` cases; ``per_100`` is the number of hits per 100 ``replies``. Both are ``None`` unless the kind is
-    ``claimed`` (``core.measures.patients.rules.About``); ``read_right`` of the ``read`` hits of the kind were right.
+    ``claimed`` (``core.judging.patient_rule.About``); ``read_right`` of the ``read`` hits of the kind were right.
     Plain patients and each persona are separate groups; ``condition`` is that of the conversations, or the number of
     pooled conditions.
 
@@ -108,22 +106,6 @@ def patient_hits(
     """
     with store.read() as cursor:
         return hits(cursor, PATIENT_MARKS, [kind], selection, words=words, limit=limit)
-
-
-def trial_marks(store: Store, trial_id: str) -> tuple[ReplyMark, ...]:
-    """Return the marks of one conversation, computed by the present rules.
-
-    For a transcript: ``start`` and ``end`` are places in the text of message ``turn``. Raises ``UsageError`` if no such
-    conversation is stored.
-    """
-    with store.read() as cursor:
-        trial = stored_trial(cursor, trial_id)
-        key = (trial.case_key, trial.content_hash) if trial else None
-        case = cases_of(cursor, [key]).get(key) if key else None
-        dialogue = dialogues(cursor, [trial_id]).get(trial_id)
-    if case is None or dialogue is None:
-        raise UsageError(f"No conversation {trial_id!r} with its case is stored: choose one from the list.")
-    return tuple(marks_in(case, dialogue))
 
 
 def hit_sample(
@@ -287,7 +269,7 @@ def dialogue_of(conversation: str) -> Dialogue:
     return tuple(Turn("doctor" if label == "Doctor" else "patient", text.strip()) for label, text in pairs)
 
 
-PatientPart = Literal["rates", "hits", "sample", "experts", "judge"]
+PatientPart = Literal["rates", "hits", "sample", "experts", "judge", "rules"]
 
 
 @metric(
@@ -302,7 +284,8 @@ PatientPart = Literal["rates", "hits", "sample", "experts", "judge"]
 def report(
     request: MetricRequest,
     part: Annotated[
-        PatientPart, "Rates, the hits, a random sample of them, or the rule compared with experts or a model."
+        PatientPart,
+        "Rates, the hits, a random sample of them, the rule compared with experts or a model, or the rules' precision.",
     ] = "rates",
     by: Annotated[By, "Group rates by this; plain patients and personas are always separate."] = "patient",
     kind: Annotated[ReplyMarkKind | None, "Only this kind of hit."] = None,
@@ -315,6 +298,9 @@ def report(
     if limit < 1:
         raise UsageError("--limit is at least 1.")
     store = request.store
+    if part == "rules":
+        yield from rule_precisions()
+        return
     if part == "experts":
         yield from terms_against_experts(store)
         request.note(f"The paper counts {PAPER[0]} of {PAPER[1]} ({PAPER[0] / PAPER[1]:.2%}).")
@@ -343,6 +329,27 @@ def report(
                 else patient_hits(store, chosen_kind, selection, words=words, limit=limit)[1]
             )
             yield from map(_line, listed)
+
+
+def rule_precisions() -> Iterator[Row]:
+    """Yield a row for each kind with the share (0 to 1) of the hits that were right when they were read."""
+    for kind, about in ABOUT.items():
+        right, read = about.read
+        yield Row(
+            {"kind": kind},
+            right / read if read else None,
+            *wilson(right, read),
+            read,
+            more={
+                "right": right,
+                "rates": "yes" if about.claimed else "no",
+                "before": "–" if about.first is None else "{} of {}".format(*about.first),
+                "rule": about.rule,
+                "false_alarms": about.false_alarms,
+            },
+            unit="hits",
+            columns=Columns("precision", n="read"),
+        )
 
 
 def _unclaimed_notes(rows: Sequence[Row]) -> list[Note]:
@@ -426,5 +433,27 @@ SECTIONS = (
         heads={"n": "Conversations", "rule_share": "The rule found one", "judge_low": "Low", "judge_high": "High"},
         page="patients",
     ),
+    Section(
+        "The rules and their precision",
+        report,
+        {"part": "rules"},
+        kind="dots",
+        place="kind",
+        axis="Right of the hits that were read",
+        heads={
+            "kind": "Kind",
+            "precision": "Right",
+            "read": "Hits read",
+            "right": "Of them right",
+            "rates": "Rates stated",
+            "before": "Right before mending",
+            "rule": "What counts",
+            "false_alarms": "False alarms",
+        },
+        words={kind: about.name for kind, about in ABOUT.items()},
+        help=f"Version {RULES} of the rules. Precision: up to 20 random hits of each kind from GPT-4’s patient in the "
+        "public release, read by two readers after one correction of the rules (docs/reliability.md).",
+        page="patients",
+    ),
 )
-RATES, AGAINST_EXPERTS, AGAINST_MODELS = SECTIONS
+RATES, AGAINST_EXPERTS, AGAINST_MODELS, RULES_READ = SECTIONS

@@ -61,7 +61,7 @@ def facts_saved(cursor: duckdb.DuckDBPyConnection, case: Case) -> FactSet | None
 class FactsInUse(NamedTuple):
     """The facts of a case, and the hash of them: of the case's content and the list that was saved for it.
 
-    The hash is that of ``core.store.queries.judged_facts.FACTS_HASH``.
+    ``core.store.queries.judged_facts`` computes the same hash in SQL.
     """
 
     facts: tuple[AtomicFact, ...]

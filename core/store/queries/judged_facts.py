@@ -112,7 +112,8 @@ def judged_patients(
 ) -> list[JudgedPatient]:
     """Return the judgements of the selected conversations by a judge, or by each judge, the most recent judge first."""
     select(cursor, selection)
-    rows = records(cursor.execute(_VERDICTS, _of(judge)))
+    present = _OF_ALL if judge is None else _OF_ONE
+    rows = records(cursor.execute(f"WITH {present}, {_VERDICTS}", _of(judge) if judge else {}))
     withheld = {(row["case_key"], row["content_hash"]) for row in rows if '"withheld"' in row["verdicts"]}
     texts = {
         key: {fact.id: fact.text for fact in in_use.facts}
@@ -137,7 +138,7 @@ def judged_sums(
     those ``judged``; of the judged ones those ``with_withheld`` facts and ``with_invented`` facts.
     """
     select(cursor, selection)
-    return cursor.execute(_SUMS, _of(judge or _NO_JUDGE)).df()
+    return cursor.execute(_SUMS, _of(judge or Judge("", "model"))).df()
 
 
 def topic_sums(cursor: duckdb.DuckDBPyConnection, judge: Judge, selection: Selection | None = None) -> pd.DataFrame:
@@ -166,12 +167,8 @@ def _judge(name: str, prompt_hash: str, together: int) -> Judge:
     return Judge(name, "model", prompt_hash, together)
 
 
-_NO_JUDGE = Judge("", "model")
-
-
-def _of(judge: Judge | None) -> dict[str, Any]:
-    name, _, prompt_hash, together = judge or _NO_JUDGE
-    return {"every": judge is None, "judge": name, "prompt_hash": prompt_hash, "together": together}
+def _of(judge: Judge) -> dict[str, Any]:
+    return {"judge": judge.name, "prompt_hash": judge.prompt_hash, "together": judge.together}
 
 
 def _verdict(fields: dict[str, Any], texts: dict[str, str]) -> PatientVerdict:
@@ -188,52 +185,64 @@ def _verdict(fields: dict[str, Any], texts: dict[str, str]) -> PatientVerdict:
     )
 
 
-FACTS_HASH = "md5(conversations.facts)"
-"""Hash of the facts of a row of ``conversations``, as in ``core.store.queries.fact_sets.FactsInUse``."""
-
-# Conversations with clinical staff are in no figure: the patient does not tell all of their facts.
-_PRESENT = f"""conversations AS (
+# Conversations with clinical staff are in no figure: the patient does not tell all of their facts. Of several answers
+# of a judge the newest with a value counts; an aggregate takes less time than a window over all answers.
+_CONVERSATIONS = f"""conversations AS (
         SELECT chosen.* EXCLUDE (staffed), model, place,
-            end_reason IN ('final_diagnosis', 'no_question', 'turn_cap') AS whole,
-            chosen.content_hash || ':' || coalesce(newest_facts.facts::VARCHAR, '') AS facts
-        FROM chosen JOIN seated USING (run_id) JOIN trials USING (trial_id)
-        JOIN cases ON cases.case_key = chosen.case_key AND cases.content_hash = chosen.content_hash
-        LEFT JOIN {newest("fact_sets")} AS newest_facts ON newest_facts.case_key = chosen.case_key
-            AND newest_facts.content_hash = chosen.content_hash
+            end_reason IN ('final_diagnosis', 'no_question', 'turn_cap') AS whole, against
+        FROM chosen JOIN seated USING (run_id) JOIN trials USING (trial_id) JOIN (
+            SELECT case_key, content_hash, md5(content_hash || ':' || coalesce(facts::VARCHAR, '')) AS against
+            FROM cases LEFT JOIN {newest("fact_sets")} USING (case_key, content_hash)
+        ) AS present_facts ON present_facts.case_key = chosen.case_key
+            AND present_facts.content_hash = chosen.content_hash
         WHERE end_reason IS NOT NULL AND NOT staffed
-    ), present AS (
-        SELECT judgements.trial_id, judge, prompt_hash, together, question, value, quotations, judged_at,
-            judgements.rowid AS number,
-            value IN ('asked', 'volunteered', 'withheld', 'never_asked') AND NOT void AS marked
-        FROM judgements JOIN conversations ON conversations.trial_id = judgements.trial_id
-            AND {FACTS_HASH} = against
-        WHERE form = '{FORM}' AND judge_kind = 'model' AND repeat = 1
-        QUALIFY row_number() OVER (
-            PARTITION BY judgements.trial_id, judge, prompt_hash, together, question
-            ORDER BY (value IS NOT NULL) DESC, judged_at DESC) = 1
     )"""
-_JUDGED = f"""{_PRESENT}, of_judge AS (
-        FROM present WHERE $every OR (judge = $judge AND prompt_hash = $prompt_hash AND together = $together)
-    ), judged AS (
+
+
+def _present(judge: str, of: str = "true") -> str:
+    """Return the CTEs ``conversations`` and ``present``, the judgements for the present facts.
+
+    ``judge`` are the columns of a judge; constants instead of them make a query on one judge faster.
+    """
+    return f"""{_CONVERSATIONS}, present AS (
+        SELECT trial_id, {judge}, question, arg_max(value, judged_at) AS value,
+            coalesce(max(judged_at) FILTER (value IS NOT NULL), max(judged_at)) AS judged_at,
+            arg_max(number, judged_at) FILTER (value IS NOT NULL) AS number,
+            arg_max(quotations, judged_at) FILTER (value IS NOT NULL) AS quotations
+        FROM (
+            SELECT * REPLACE (if(void, 'void', value) AS value), rowid AS number
+            FROM judgements WHERE form = '{FORM}' AND judge_kind = 'model' AND repeat = 1 AND {of}
+        ) JOIN conversations USING (trial_id, against)
+        GROUP BY ALL
+    )"""
+
+
+_MARKS = "('asked', 'volunteered', 'withheld', 'never_asked')"
+_OF_ALL = _present("judge, prompt_hash, together")
+_OF_ONE = _present(
+    "$judge::VARCHAR AS judge, $prompt_hash::VARCHAR AS prompt_hash, $together::INTEGER AS together",
+    "judge = $judge AND prompt_hash = $prompt_hash AND together = $together",
+)
+_JUDGED = f"""judged AS (
         SELECT trial_id, judge, prompt_hash, together, max(judged_at) AS judged_at,
-            coalesce(bool_or(marked AND value = 'withheld'), false) AS withheld,
+            coalesce(bool_or(value = 'withheld'), false) AS withheld,
             bool_or(question = '{INVENTED}' AND value <> '0') AS invented
-        FROM of_judge GROUP BY trial_id, judge, prompt_hash, together
-        HAVING bool_or(question = '{INVENTED}' AND value IS NOT NULL)
+        FROM present GROUP BY trial_id, judge, prompt_hash, together
+        HAVING bool_or(question = '{INVENTED}') AND count(*) = count(value)
     )"""
-"""The CTEs ``conversations``, ``of_judge`` (the judgements for the present facts) and ``judged`` (conversations)."""
+"""The CTE of the judged conversations."""
 _JUDGES = f"""
-    WITH {_PRESENT} SELECT judge, prompt_hash, together, count(value), count(*) - count(value), max(judged_at)
+    WITH {_OF_ALL} SELECT judge, prompt_hash, together, count(value), count(*) - count(value), max(judged_at)
     FROM present WHERE question = '{INVENTED}' GROUP BY judge, prompt_hash, together
     ORDER BY max(judged_at) DESC, judge, prompt_hash"""
 _QUOTATIONS = '[{"message": "INTEGER", "words": "VARCHAR", "state": "VARCHAR", "comment": "VARCHAR"}]'
 _VERDICTS = f"""
-    WITH {_JUDGED}, quoted AS (
-        SELECT of_judge.*, from_json(quotations, '{_QUOTATIONS}') AS places
-        FROM of_judge SEMI JOIN judged USING (trial_id, judge, prompt_hash, together)
+    {_JUDGED}, quoted AS (
+        SELECT present.*, from_json(quotations, '{_QUOTATIONS}') AS places
+        FROM present SEMI JOIN judged USING (trial_id, judge, prompt_hash, together)
     ), of_places AS (
         SELECT trial_id, judge, prompt_hash, together, number, question, value AS kind, places[1] AS place
-        FROM quoted WHERE marked
+        FROM quoted WHERE value IN {_MARKS}
         UNION ALL
         SELECT trial_id, judge, prompt_hash, together, number, question, '{INVENTED}', unnest(places)
         FROM quoted WHERE question = '{INVENTED}'
@@ -248,7 +257,7 @@ _VERDICTS = f"""
     FROM judged JOIN conversations USING (trial_id) LEFT JOIN verdicts USING (trial_id, judge, prompt_hash, together)
     ORDER BY max(judged_at) OVER (PARTITION BY judge, prompt_hash, together) DESC, judge, prompt_hash, trial_id"""
 _SUMS = f"""
-    WITH {_JUDGED}
+    WITH {_OF_ONE}, {_JUDGED}
     SELECT conversations.model, conversations.case_key, any_value(conversations.dataset) AS dataset,
         any_value(conversations.specialty) AS specialty,
         count(*) FILTER (NOT conversations.whole) AS broken, count(*) FILTER (conversations.whole) AS whole,
@@ -260,18 +269,25 @@ _SUMS = f"""
     ORDER BY conversations.place, conversations.case_key"""
 # The marks of version 0.5 and before have no topic: it said which facts were withheld, and nothing about the others.
 _TOPICS = f"""
-    WITH {_JUDGED}, facts AS (
-        SELECT conversations.*, value, replace(split_part(question, ':', 1), '-', ' ') AS topic
-        FROM of_judge SEMI JOIN judged USING (trial_id) JOIN conversations USING (trial_id)
-        WHERE conversations.whole AND marked AND contains(question, ':')
+    WITH {_OF_ONE}, of_topics AS (
+        SELECT trial_id, split_part(question, ':', 1) AS topic, any_value(question) AS question,
+            count(*) FILTER (value IN {_MARKS}) AS facts, count(*) FILTER (value = 'asked') AS asked,
+            count(*) FILTER (value = 'volunteered') AS volunteered,
+            count(*) FILTER (value IN ('withheld', 'never_asked')) AS never_elicited,
+            count(*) - count(value) AS without_answer
+        FROM present GROUP BY trial_id, topic
+    ), judged AS (
+        SELECT trial_id FROM of_topics GROUP BY trial_id
+        HAVING bool_or(topic = '{INVENTED}') AND sum(without_answer) = 0
     )
-    SELECT model, case_key, any_value(dataset) AS dataset, any_value(specialty) AS specialty, topic,
-        count(*) AS facts, count(*) FILTER (value = 'asked') AS asked,
-        count(*) FILTER (value = 'volunteered') AS volunteered,
-        count(*) FILTER (value IN ('withheld', 'never_asked')) AS never_elicited
-    FROM facts GROUP BY model, place, case_key, topic ORDER BY place, case_key, topic"""
+    SELECT model, case_key, any_value(dataset) AS dataset, any_value(specialty) AS specialty,
+        replace(topic, '-', ' ') AS topic, sum(facts)::BIGINT AS facts, sum(asked)::BIGINT AS asked,
+        sum(volunteered)::BIGINT AS volunteered, sum(never_elicited)::BIGINT AS never_elicited
+    FROM of_topics SEMI JOIN judged USING (trial_id) JOIN conversations USING (trial_id)
+    WHERE whole AND of_topics.topic <> question AND of_topics.facts > 0
+    GROUP BY model, place, case_key, of_topics.topic ORDER BY place, case_key, replace(of_topics.topic, '-', ' ')"""
 _PEOPLE = f"""
-    WITH {_JUDGED}, newest_answers AS (
+    WITH {_OF_ONE}, {_JUDGED}, newest_answers AS (
         SELECT subject, question, judge AS annotator, value FROM judgements
         WHERE judge_kind = 'person' AND question IN ('in_vignette', 'complete_answers') AND value IN ('yes', 'no')
             AND NOT list_contains($without::VARCHAR[], review_id)

@@ -7,36 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
 
 import duckdb
 import pandas as pd
 
+from core.judging.patient_rule import KINDS, ReplyMark, ReplyMarkKind
 from core.store.queries.scores import Reader, current_scores, key
 from core.store.selection import Selection, choose, select
 from core.store.tables import records
-
-ReplyMarkKind = Literal[
-    "medical_term", "leak", "refusal", "mentions_text", "not_mentioned", "plays_doctor", "both_sides", "stage_direction"
-]
-"""Kinds of marks that the rules of ``core.measures.patients`` find; invented facts are judged by a model instead."""
-
-
-KINDS: tuple[ReplyMarkKind, ...] = get_args(ReplyMarkKind)
-
-
-class ReplyMark(NamedTuple):
-    """One hit in a reply: its message (from 0), its kind, the words with their start and end, and a remark.
-
-    ``detail`` is the plain word for a medical term, how a leak names the diagnosis, or a subkind.
-    """
-
-    turn: int
-    kind: ReplyMarkKind
-    words: str
-    start: int
-    end: int
-    detail: str
 
 
 @dataclass(frozen=True)
@@ -56,18 +34,6 @@ class Hit:
     mark: ReplyMark
     question: str
     text: str
-
-
-@dataclass(frozen=True)
-class PatientOffer:
-    """The options of each filter of patients' conversations, sorted; ``runs`` is run → its doctor."""
-
-    runs: dict[str, str]
-    patients: tuple[str, ...]
-    personas: tuple[str, ...]
-    doctors: tuple[str, ...]
-    datasets: tuple[str, ...]
-    specialties: tuple[str, ...]
 
 
 def conversations(
@@ -109,14 +75,14 @@ def hits(
     return total, [Hit(mark=ReplyMark(*(row.pop(name) for name in ReplyMark._fields)), **row) for row in rows]
 
 
-def offer(cursor: duckdb.DuckDBPyConnection) -> PatientOffer:
-    """Return the filter options of all stored conversations, including watched ones."""
-    names = ("patient", "persona", "doctor", "dataset", "specialty")
-    lists = ", ".join(f"list(DISTINCT {name} ORDER BY {name}) FILTER ({name} IS NOT NULL)" for name in names)
+def offer(cursor: duckdb.DuckDBPyConnection) -> pd.DataFrame:
+    """Return the values by which all stored conversations, also watched ones, can be filtered, each combination once.
+
+    Columns: run_id, doctor, patient, persona, dataset, specialty. The frame is cached: do not change it.
+    """
     choose(cursor, Selection())
-    options = cursor.execute(f"WITH {CONVERSATIONS} SELECT {lists} FROM conversations").fetchall()[0]
-    runs = cursor.execute(f"WITH {CONVERSATIONS} SELECT DISTINCT run_id, doctor FROM conversations ORDER BY run_id")
-    return PatientOffer(dict(runs.fetchall()), *(tuple(values or ()) for values in options))
+    columns = "run_id, doctor, patient, persona, dataset, specialty"
+    return cursor.execute(f"WITH {CONVERSATIONS} SELECT DISTINCT {columns} FROM conversations ORDER BY ALL").df()
 
 
 # The conversations of a selection; ``choose`` or ``select`` must have run before.

@@ -189,7 +189,7 @@ def _draw_facts(
     for utterance in messages:
         if utterance.turn in (verdict.turn - 1, verdict.turn):
             st.caption(f"Message {utterance.turn + 1}")
-            message(utterance.role, utterance.text)
+            message(utterance.role, utterance.text, verdict.words)
 
 
 def _draw_editor(case: Case, key: str) -> None:

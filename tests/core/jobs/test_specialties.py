@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +18,17 @@ from core.errors import AnamnesisError
 from core.jobs.ask_job import AskOutcome, run_job
 from core.jobs.engine import Options
 from core.jobs.judge import Judging
+from core.journal import RowLine
 from core.judging.form import form_named
 from core.measures.case_distribution import distribution, read_labels
+from core.measures.opinions import read_opinions
 from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.case_labels import add_labels, label_of, labels_in_force, specialties_of
+from core.store.queries.judgements import judgement_row, judgements
 from core.store.upkeep import verify
+from tests.core.store.builders import keep_lines
 from tests.support.fake_provider import FakeProvider, running
 from tests.support.replies import failing
 
@@ -64,6 +70,33 @@ def label(store: Store, model: FakeProvider, form: str = "specialty", data: str 
 def effective(store: Store) -> list[str]:
     with store.read() as cursor:
         return list(specialties_of(cursor, dict(enumerate(CASES))).values())
+
+
+def test_a_case_whose_text_changed_is_judged_again_and_each_text_has_its_judgement(
+    store: Store, model: FakeProvider
+) -> None:
+    def counted() -> list[str | None]:
+        (opinions,) = read_opinions(store, form="specialty").opinions
+        return [answer.value for answers in opinions.judges.values() for answer in answers]
+
+    assert label(store, model).done == 3
+    imported.save("exam", [CASES[0].model_copy(update={"vignette": "It has crushing chest pain, hour 2"}), *CASES[1:]])
+    assert counted() == ["Neurology", "Cardiology"]  # of the new text there is no judgement yet
+    outcome = label(store, model)
+    assert (outcome.done, outcome.kept, len(model.requests)) == (1, 2, 4)
+    assert counted() == ["Neurology", "Neurology", "Cardiology"]
+    with store.read() as cursor:
+        stored = judgements(cursor, ["specialty"])
+    imported.save("exam", CASES)
+    assert (len(stored), label(store, model).kept, counted()) == (4, 3, ["Cardiology", "Neurology", "Cardiology"])
+
+    store.path.unlink()  # judgements of version 0.6 do not name the text, and count for every text
+    shutil.rmtree(store.journals)
+    former = [replace(answer, against=answer.against.partition(" ")[0]) for answer in stored]
+    former.remove(next(answer for answer in former if (answer.subject, answer.value) == ("case:exam/1", "Cardiology")))
+    keep_lines(store, "judging", [RowLine(table="judgements", row=judgement_row(answer)) for answer in former])
+    assert (label(store, model).kept, len(model.requests)) == (3, 4)
+    assert counted() == ["Neurology", "Neurology", "Cardiology"]
 
 
 def test_labels_are_made_once_corrected_by_people_and_restored(store: Store, model: FakeProvider) -> None:

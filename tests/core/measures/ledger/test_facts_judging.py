@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from core.asking.scene import Turn
-from core.errors import AnamnesisError, UsageError
-from core.jobs.ask_job import AskOutcome, estimate_job, run_job
+from core.case import Fact, Profile
+from core.jobs.ask_job import AskOutcome, run_job
 from core.jobs.engine import Options
 from core.jobs.judge import Judging
-from core.jobs.progress import Stop
 from core.judging.form import form_named
 from core.judging.request import Material, answers_in, judge_request, judging_pack
 from core.measures.failures import agreement_with_people
@@ -49,7 +48,7 @@ from tests.core.store.builders import (
 )
 from tests.support.answering import an_answer
 from tests.support.fake_provider import running
-from tests.support.replies import Script, facts_judged, failing, prompt_of
+from tests.support.replies import Reply, Script, facts_judged, failing, prompt_of
 from tests.support.stores import copy_of
 
 CASES = [a_case(n, vignette="A boy has a nodule on the neck.") for n in (1, 2, 3)]
@@ -103,12 +102,10 @@ def registry() -> Registry:
     return load_registry(default_paths(), retry=RetryPolicy(attempts=1))
 
 
-def judged(
-    store: Store, script: Script, *, stop: Stop | None = None, concurrency: int = 1, **scope: Any
-) -> tuple[AskOutcome, int]:
+def judged(store: Store, script: Script, *, concurrency: int = 1, **scope: Any) -> tuple[AskOutcome, int]:
     with running(script) as provider:
         job = Judging("facts", ("openai/fake",), base_url=provider.base_url, **scope)
-        outcome = run_job(job, store, registry(), Options(concurrency), stop)
+        outcome = run_job(job, store, registry(), Options(concurrency))
         return outcome, len(provider.bodies)
 
 
@@ -153,25 +150,6 @@ def test_sums_by_model_and_the_judgement_of_one_conversation(store: Store) -> No
     ]
 
 
-@pytest.mark.slow
-def test_a_stopped_job_continues_and_a_failure_is_judged_again(store: Store) -> None:
-    stop = Stop()
-
-    def then_stop(body: dict[str, Any]) -> str:
-        stop.ask("It was asked to stop.")
-        return strict(body)
-
-    outcome, calls = judged(store, then_stop, wrong=True, stop=stop)
-    assert (outcome.stopped, calls) == ("It was asked to stop.", 1)
-    outcome, calls = judged(store, [failing(500)], wrong=True)
-    assert (outcome.done, outcome.failed) == (0, 2 - outcome.kept)
-    assert outcome.failure.startswith("server: ")
-    outcome, calls = judged(store, ["None."], wrong=True)
-    assert "no readable answer in 2 tries" in outcome.failure
-    judged(store, strict, wrong=True)
-    assert set(stored_verdicts(store)) == {"run/1", "run/2"}
-
-
 def test_everything_paid_for_survives_a_lost_database(store: Store) -> None:
     judged(store, strict, wrong=True)
     with store.read() as cursor:
@@ -185,17 +163,25 @@ def test_everything_paid_for_survives_a_lost_database(store: Store) -> None:
     assert judged(store, strict, wrong=True)[0].kept == 2
 
 
-@pytest.mark.slow
-def test_the_estimate_and_what_cannot_be_run(store: Store, tmp_path: Path) -> None:
-    size = estimate_job(Judging("facts", ("openai/fake",), wrong=True), store, registry())
-    assert (size.todo, size.counts["answered before"], size.calls) == (2, 0, 2)
-    assert size.roles[0].prompt_tokens > 2 * 420
-    assert estimate_job(Judging("facts", ("openai/fake",)), store, registry()).todo == 3
-    assert estimate_job(Judging("facts", ("openai/fake",), limit=1), store, registry()).todo == 1
-    with pytest.raises(UsageError, match="budget needs prices"):
-        run_job(Judging("facts", ("openai/fake",), wrong=True), store, registry(), Options(1, 1.0))
-    with pytest.raises(AnamnesisError, match="nothing to judge"):
-        estimate_job(Judging("facts", ("openai/fake",), wrong=True), Store(tmp_path / "empty.duckdb"), registry())
+def test_90_facts_are_judged_in_three_requests_each_paid_once(tmp_path: Path) -> None:
+    facts = tuple(Fact(key=f"finding {n}", value=f"finding number {n}", lay=f"finding {n}") for n in range(90))
+    case = a_case(1, profile=Profile(basic=facts))
+    store = Store(tmp_path / "many.duckdb")
+    write_journal(store.journals, "run", a_header(cases=[case]), conversation(1, KNEE, "incorrect"))
+    fold(store)
+    asked: list[int] = []
+
+    def second_fails(body: dict[str, Any]) -> Reply | str:
+        asked.append(prompt_of(body).count("What became of this fact"))
+        return failing(500) if len(asked) == 2 else facts_judged(prompt_of(body))
+
+    outcome, calls = judged(store, second_fails)
+    assert (outcome.done, outcome.failed, calls, asked) == (2, 1, 3, [40, 40, 10])
+    assert stored_verdicts(store) == {}  # a conversation with facts that are not judged is not judged
+    outcome, calls = judged(store, second_fails)
+    assert (outcome.done, outcome.kept, calls, asked[3:]) == (1, 2, 1, [40])
+    assert [verdict.kind for verdict in stored_verdicts(store)["run/1"]] == ["never_asked"] * 90
+    assert judged(store, second_fails)[1] == 0
 
 
 def test_agreement_of_the_judge_with_people(store: Store) -> None:

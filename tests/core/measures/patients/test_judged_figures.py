@@ -10,8 +10,8 @@ import pytest
 
 from core.journal import RowLine
 from core.measures.missing import measure_missing
+from core.measures.patients.marks import PATIENT_MARKS
 from core.measures.patients.rates import judge_against_rule
-from core.measures.patients.rules import PATIENT_MARKS
 from core.store.database import Store
 from core.store.former_rows import patient_judgements
 from core.store.selection import Selection

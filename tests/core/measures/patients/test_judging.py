@@ -77,8 +77,16 @@ def store(tmp_path: Path) -> Store:
     return copy_of(fill, tmp_path)
 
 
-def test_terms_are_stored_invented_words_dropped_and_a_second_job_sends_nothing(store: Store) -> None:
-    outcome, bodies = judged(store, latin, concurrency=8)
+def test_terms_are_stored_invented_words_dropped_and_a_second_job_sends_nothing(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reports: list[tuple[int, int]] = []
+
+    def show(progress: Progress) -> None:
+        reports.append((progress.done, progress.planned))
+
+    outcome, bodies = judged(store, latin, concurrency=8, on_progress=show)
+    assert (reports[0], reports[-1]) == ((0, 4), (4, 4))
     assert (outcome.done, outcome.counts["dropped"], outcome.failed, outcome.stopped) == (4, 1, 0, None)
     assert (outcome.calls, outcome.tokens) == (4, 4 * (11 + 7))
     assert {body["temperature"] for body in bodies} == {0}
@@ -87,18 +95,22 @@ def test_terms_are_stored_invented_words_dropped_and_a_second_job_sends_nothing(
     assert [terms for terms, _ in found.values()] == [(), (), ()]
     repeated, bodies = judged(store, latin)
     assert (repeated.done, repeated.kept, bodies) == (0, 4, [])
-
-
-def test_the_calls_are_stored_with_request_and_response(store: Store) -> None:
-    judged(store, latin)
+    rule = Judging("patient_terms", ("reference/terms",))
+    assert run_job(rule, store, registry(), Options(1)).done == 4
     with store.read() as cursor:
-        rows = cursor.execute("SELECT trial_id, calls FROM judgements").fetchall()
+        by_rule = {answer.subject: answer for answer in judgements(cursor, ["patient_terms"], kinds=["rule"])}
+    assert [(q.message, q.words) for q in by_rule["talk:m1/1/0"].quotations] == [(5, "papules"), (5, "pruritus")]
+    assert [by_rule[f"talk:{trial}"].value for trial in found] == ["0", "0", "0"]
+    with store.read() as cursor:
+        rows = cursor.execute("SELECT trial_id, calls FROM judgements WHERE judge_kind = 'model'").fetchall()
         (call_id,) = dict(rows)["m1/1/0"]
         ((request, response),) = cursor.execute(
             "SELECT request, response FROM calls WHERE call_id = ?", [call_id]
         ).fetchall()
     assert "[5] Patient: I have a few papules" in prompt_of(json.loads(request))
     assert "urticaria" in response
+    monkeypatch.setattr(Judging, "pack", replace(judging_pack(), hash="another"))
+    assert judged(store, latin)[0].done == 4  # with other prompts it is another judge
 
 
 def test_an_unreadable_answer_is_requested_again_with_the_reason(store: Store) -> None:
@@ -196,24 +208,6 @@ def test_the_estimate_and_what_cannot_be_run(store: Store, tmp_path: Path) -> No
         )
     with pytest.raises(AnamnesisError, match="nothing to judge"):
         estimate_job(Judging("patient_terms", ("openai/fake",)), Store(tmp_path / "empty.duckdb"), registry())
-
-
-def test_another_prompt_judges_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    judged(store, latin)
-    other = replace(judging_pack(), hash="another")
-    monkeypatch.setattr(Judging, "pack", other)
-    assert judged(store, latin)[0].done == 4
-
-
-def test_progress_is_reported(store: Store) -> None:
-    reports: list[tuple[int, int]] = []
-
-    def show(progress: Progress) -> None:
-        reports.append((progress.done, progress.planned))
-
-    judged(store, latin, on_progress=show)
-    assert reports[0] == (0, 4)
-    assert reports[-1] == (4, 4)
 
 
 def test_each_term_is_the_patients_and_in_the_message_that_is_named() -> None:

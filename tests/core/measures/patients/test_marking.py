@@ -10,13 +10,14 @@ import pandas as pd
 import pytest
 
 from core import processes
-from core.errors import AnamnesisError, UsageError
+from core.errors import AnamnesisError
+from core.judging.patient_rule import KINDS, ReplyMarkKind
 from core.measures.base import Record, Row
 from core.measures.missing import Measured, TrialParcel, count_missing, measure_missing
-from core.measures.patients.rates import hit_sample, patient_hits, patient_rates, trial_marks
-from core.measures.patients.rules import PATIENT_MARKS, PatientMarks
+from core.measures.patients.marks import PATIENT_MARKS, PatientMarks
+from core.measures.patients.rates import hit_sample, patient_hits, patient_rates, rule_precisions
 from core.store.database import Store
-from core.store.queries.scores_of_patients import KINDS, ReplyMarkKind, hits, offer
+from core.store.queries.scores_of_patients import hits, offer
 from core.store.selection import Selection
 from tests.core.measures.patients.patient_conversations import stored
 from tests.core.store.builders import a_case
@@ -181,19 +182,20 @@ def test_filters_name_runs_personas_and_specialties(store: Store) -> None:
     assert patient_hits(store, "mentions_text", Selection(specialties=["Cardiology"]))[0] == 0
     with store.read() as cursor:
         filters = offer(cursor)
-    assert (filters.personas, filters.doctors) == (("", "terse"), ("m1", "m2"))
+    assert set(zip(filters["doctor"], filters["persona"], strict=True)) == {("m1", ""), ("m2", "terse")}
+
+
+def test_the_precision_of_a_rule_is_that_of_the_hits_that_were_read() -> None:
+    rows = {row["kind"]: row for row in rule_precisions()}
+    assert (rows["plays_doctor"].estimate, rows["plays_doctor"].n, rows["plays_doctor"]["rates"]) == (10 / 13, 13, "no")
+    assert (rows["leak"]["right"], rows["leak"].n, rows["leak"]["before"]) == (2, 2, "1 of 3")
+    assert (rows["both_sides"].estimate, rows["both_sides"].n) == (None, 0)
 
 
 def test_a_sample_is_drawn_by_its_seed(store: Store) -> None:
     measure_missing(store, PATIENT_MARKS)
     assert hit_sample(store, "mentions_text", 2, seed=1) == hit_sample(store, "mentions_text", 2, seed=1)
     assert len(hit_sample(store, "mentions_text", 20)) == 3
-
-
-def test_one_conversation_is_marked_at_once(store: Store) -> None:
-    assert [mark.kind for mark in trial_marks(store, "m1/1/0")] == ["mentions_text", "medical_term", "medical_term"]
-    with pytest.raises(UsageError, match="No conversation 'unknown'"):
-        trial_marks(store, "unknown")
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from core.measures.patients.rules import broken_in
+from core.judging.patient_rule import broken_in
 
 
 def kinds(text: str, question: str = "") -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.asking.scene import Turn
-from core.measures.patients.rules import marks_in, replies_of, terms_in
+from core.judging.patient_rule import marks_in, replies_of, terms_in
 from tests.core.measures.patients.patient_conversations import OPENING, dialogue
 from tests.core.store.builders import a_case
 

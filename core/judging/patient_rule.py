@@ -34,17 +34,38 @@ import functools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
-from core.asking.scene import Turn
+from core.asking.scene import Dialogue, Turn
 from core.case import Case
+from core.judging.form import FormQuestion
+from core.judging.judgement import Quotation
+from core.judging.request import FormAnswer
 from core.knowledge.base import knowledge, words_of_name
-from core.measures.base import Evidence, Measure, Record, Score
-from core.store.queries.scores import Trials
-from core.store.queries.scores_of_patients import KINDS, ReplyMark, ReplyMarkKind
 from core.text.patient_terms import lexicon, lexicon_hash
 from core.text.sections import sentences
 from core.text.vocabulary import relatives
+
+ReplyMarkKind = Literal[
+    "medical_term", "leak", "refusal", "mentions_text", "not_mentioned", "plays_doctor", "both_sides", "stage_direction"
+]
+"""Kinds of marks that the rules find; invented facts are judged by a model instead."""
+KINDS: tuple[ReplyMarkKind, ...] = get_args(ReplyMarkKind)
+
+
+class ReplyMark(NamedTuple):
+    """One hit in a reply: its message (from 0), its kind, the words with their start and end, and a remark.
+
+    ``detail`` is the plain word for a medical term, how a leak names the diagnosis, or a subkind.
+    """
+
+    turn: int
+    kind: ReplyMarkKind
+    words: str
+    start: int
+    end: int
+    detail: str
+
 
 PRECISE = 0.8
 """Minimum share of right hits among the hits that were read; below it no rates are reported for a rule."""
@@ -357,6 +378,8 @@ def broken_in(text: str, question: str = "") -> tuple[Broken, ...]:
 
 RULES = "1"
 """Version of the rules; a new version marks all conversations again."""
+RULE_JUDGE = "reference/terms"
+VERSION = f"{RULES}:{lexicon_hash()}"
 
 
 def replies_of(dialogue: Sequence[Turn]) -> list[int]:
@@ -404,26 +427,11 @@ def _marks_of_reply(
         said_terms.add(term.name)
 
 
-class PatientMarks(Measure):
-    """Replies that a real patient would not give: medical terms, leaks, refusals, confusions of role.
-
-    ``replies`` is the number of replies, and each kind the number of its hits; the evidence has the words and the rule.
-    """
-
-    name = "patient_marks"
-    title = "What patients say"
-    page = "patients"
-    version: ClassVar[str] = f"{RULES}:{lexicon_hash()}"
-    reads: ClassVar[Trials] = "replies"
-    parcel = 500
-    seconds_each = 0.002
-
-    def scores(self, record: Record) -> Iterator[Score]:
-        yield Score("replies", len(replies_of(record.dialogue)))
-        marks = marks_in(record.case, record.dialogue)
-        for kind in KINDS:
-            hits = tuple(Evidence(m.turn, m.words, m.start, m.detail) for m in marks if m.kind == kind)
-            yield Score(kind, len(hits), hits)
+def answers(question: FormQuestion) -> bool:
+    return (question.id, question.kind) == ("medical_terms", "span")
 
 
-PATIENT_MARKS = PatientMarks()
+def answer(question: FormQuestion, dialogue: Dialogue) -> FormAnswer:
+    """Quote the patient's medical terms; without the case a term in a diagnosis that is given away counts, too."""
+    places = tuple(Quotation(mark.turn, mark.words, start=mark.start, end=mark.end) for mark in terms_in(dialogue))
+    return FormAnswer(question, str(len(places)), places)
