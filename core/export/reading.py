@@ -189,7 +189,7 @@ def _message_cell(framework: Framework | None, utterance: Utterance, assessed: A
     remark = framework.speech.remark(assessed) if assessed else ""
     if not framework.speech.addresses:
         return MessageCell(utterance.role, utterance.text, misuse=remark)
-    (message,) = framework.speech.shown(utterance.role, utterance.text)
+    (message,) = framework.speech.shown(utterance.role, utterance.text, assessed)
     quoted = f"{remark} “{assessed.words}”" if assessed and assessed.words else remark
     return MessageCell(utterance.role, message.text, message.to, message.whole or "", quoted)
 

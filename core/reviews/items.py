@@ -10,7 +10,7 @@ import duckdb
 from core.asking.scene import Dialogue, Turn
 from core.case import Case, Profile
 from core.datasets.select import cases_of
-from core.events import Answered, Event, Utterance
+from core.events import Answered, Assessed, Event, Utterance
 from core.frameworks.base import framework_of
 from core.frameworks.speech import Speech
 from core.judging.request import Material
@@ -105,10 +105,11 @@ def material_of(item: BlindedItem) -> Material:
 def _dialogue(events: Sequence[Event], is_scripted: bool) -> Dialogue:
     framework = framework_of(events)
     speech = framework.speech if framework else Speech()
+    assessed = {event.turn: event for event in events if isinstance(event, Assessed)}
     turns: list[Turn] = []
     for event in events:
         if isinstance(event, Utterance):
-            addressees = (part.to for part in speech.shown(event.role, event.text))
+            addressees = (part.to for part in speech.shown(event.role, event.text, assessed.get(event.turn)))
             spoken = speech.spoken(event.role, event.text)
             turns.append(Turn(event.role, spoken, is_scripted and not turns, ", ".join(filter(None, addressees))))
     return tuple(turns)

@@ -100,7 +100,7 @@ class AutoMedic(Framework):
     """A doctor between a patient and the clinical staff."""
 
     name, title, rank = "automedic", "AutoMedic", 2
-    version = 2
+    version = 3
     publication = Publication("Oh, Park, Kim, arXiv 2512.10195", ARMS[:2], ("care",))
     about = (
         "The doctor asks a patient for the history and the clinical staff for results, each by its tag, then answers "

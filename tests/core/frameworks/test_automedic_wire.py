@@ -270,7 +270,7 @@ async def test_a_failure_at_the_second_query_ends_the_conversation(fake_provider
     ("message", "reason", "kinds"),
     [
         ("What brings you here?", "no_tag", ("no_tag",)),
-        ("<patient>What brings you here?", "no_tag", ("no_tag", "unclosed")),
+        ("<patient>What brings you here?</clinical>", "no_tag", ("no_tag", "unclosed")),
         ("<nurse>Pulse?</nurse>", "no_tag", ("no_tag", "unknown_tag")),
         (f"{COMPLAINT}</end>", "end_tag", ("end_with_query",)),
         ("It is scabies. </end>", "end_tag", ("end_with_query",)),
