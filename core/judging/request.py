@@ -120,7 +120,7 @@ def judge_request(
     material = [(title, _indented(text)) for title, text in item.texts(form.shown)]
     parts = {
         "judge": prompt_part(pack, "judge", "user", "instruction", evidence=evidence, whose=whose, names=names),
-        "form": _form_part(pack, form, questions),
+        "form": form_part(pack, form, questions),
         "item": prompt_part(pack, "item", "user", "instruction", material=material, dialogues=dialogues),
     }
     several = len(questions) > 1 or len(form.questions) == 1
@@ -145,7 +145,7 @@ def doctor_request(
         prompt_part(pack, "doctor", "system", "system"),
         *dialogue_parts(item.dialogue, doctor),
         prompt_part(pack, "ask", "user", "question", evidence=evidence, names=names),
-        _form_part(pack, form, questions),
+        form_part(pack, form, questions),
     ]
     return Request(
         "ask",
@@ -158,7 +158,7 @@ def doctor_request(
     )
 
 
-def _form_part(pack: PromptPack, form: Form, questions: Sequence[FormQuestion]) -> PromptPart:
+def form_part(pack: PromptPack, form: Form, questions: Sequence[FormQuestion]) -> PromptPart:
     labels = {"cannot judge": "it cannot be judged from this material", "not applicable": "its condition is not given"}
     asked = [
         {
