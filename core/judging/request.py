@@ -54,6 +54,7 @@ class Material:
     response: str = ""
     extracted: str = ""
     profile: Profile | None = None
+    summary: str = ""
 
     @property
     def messages(self) -> Dialogue:
@@ -63,6 +64,7 @@ class Material:
     def texts(self, shown: Sequence[Shown]) -> list[tuple[str, str]]:
         """Return title and text of what is shown of the case, the response and the profile."""
         texts: dict[Shown, list[tuple[str, str]]] = {
+            "summary": [("The summary of the conversation", self.summary)],
             "response": [("The answer that was given", self.response)],
             "extracted": [("The diagnosis that was read from it", self.extracted)],
         }
@@ -79,7 +81,7 @@ class Material:
                 (f"Profile: {title}", "\n".join(f"{fact.key}: {fact.value}" for fact in getattr(self.profile, part)))
                 for part, title in _PROFILE_PARTS.items()
             ]
-        order: tuple[Shown, ...] = ("vignette", "question", "answer", "profile", "response", "extracted")
+        order: tuple[Shown, ...] = ("summary", "vignette", "question", "answer", "profile", "response", "extracted")
         return [(title, text) for name in order if name in shown for title, text in texts.get(name, ()) if text]
 
 

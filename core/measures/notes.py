@@ -34,6 +34,7 @@ from core.store.queries.cases import CaseTraits, case_traits
 from core.store.queries.run_cases import Extent, extents
 from core.store.selection import Selection, conditions, sample_size
 from core.text.profiles import WITHOUT_PROFILE
+from core.text.unsaid import MEASURE
 from core.words import ASKS_FOR
 
 Arm = tuple[Format, QuestionType]
@@ -341,6 +342,7 @@ def notes_of(
         *_served(behind, name),
         *_graded_by_themselves(behind, arms, name),
         *_cut_replies(extents, arms, name),
+        *_unsaid(extents, arms, name),
         *_without_profile(extents, data_set_name),
         *_faulty_cases(extents, basis.traits, data_set_name),
         *_development(extents, [extent for extent in basis.left_out if extent.model in names], basis, data_set_name),
@@ -515,6 +517,18 @@ def _cut_replies(extents: Sequence[Extent], arms: Collection[Arm] | None, name: 
                     "they were cut at their token limit."
                 )
                 yield Note("cut", text, page="measures", models=(extent.model,))
+
+
+def _unsaid(extents: Sequence[Extent], arms: Collection[Arm] | None, name: NameOf) -> Iterator[Note]:
+    for extent in extents if _has_part("summariser", arms) else ():
+        stored, measured, unsaid = extent.summaries
+        waiting = f"{stored - measured:,} more are not measured yet (report {MEASURE}). " if stored > measured else ""
+        if unsaid or waiting:
+            text = (
+                f"{name(extent.model)}: {unsaid:,} of {measured:,} summaries state an age or a sex that no message "
+                f"states, and the answers on them count. {waiting}What summaries deny is not judged."
+            )
+            yield Note("unsaid", text, "high" if unsaid else "low", "measures", (extent.model,))
 
 
 def _without_profile(extents: Sequence[Extent], data_set_name: NameOf) -> Iterator[Note]:

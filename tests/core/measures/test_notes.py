@@ -17,6 +17,7 @@ from core.store.queries.calls import Replies
 from core.store.queries.cases import CaseTraits
 from core.store.queries.run_cases import Extent
 from core.store.queries.runs import Run
+from core.store.queries.scores import Summaries
 from core.store.selection import Selection
 
 FREE: Arm = ("multi_turn", "frq")
@@ -123,6 +124,14 @@ def test_cut_replies_are_severe_above_two_percent_of_a_seat_and_unrecorded_endin
     assert "10 replies of the staff" in notes[1].text
     assert not of("cut", notes_of(basis, arms={CHOICES}))
     assert "4 of 4 replies of the grader" in " ".join(note.text for note in of("cut", notes_of(basis, arms={FREE})))
+
+
+def test_summaries_that_invent_are_noted_where_answers_depend_on_them() -> None:
+    basis = Basis([condition("a")], [extent("a", range(10), summaries=Summaries(20, 15, 3))])
+    (note,) = of("unsaid", notes_of(basis, arms={("summarized", "mcq")}))
+    assert (note.severity, note.models) == ("high", ("a",))
+    assert all(words in note.text for words in ("3 of 15", "5 more", "not judged"))
+    assert not of("unsaid", notes_of(basis, arms={CHOICES, FREE}))
 
 
 def test_unfinished_runs_count_their_trials() -> None:

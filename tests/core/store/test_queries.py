@@ -9,7 +9,9 @@ import pytest
 from core.case import ASKS_FOR
 from core.events import Called, CallRecord
 from core.measures.base import MetricRequest
+from core.measures.missing import measure_missing
 from core.measures.spend import spend
+from core.measures.unsaid import UnsaidInSummaries
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.answers import case_scores, results
@@ -19,6 +21,7 @@ from core.store.queries.grades import latest_grades
 from core.store.queries.judgements import add_judgements, judgements
 from core.store.queries.run_cases import run_cases
 from core.store.queries.runs import run, runs
+from core.store.queries.scores import Summaries, summaries_by_run
 from core.store.queries.trials import conversations, count_conversations, transcripts, trial_events
 from core.store.queries.utterances import utterances_of
 from core.store.selection import Selection
@@ -116,6 +119,15 @@ def test_cut_replies_are_counted_by_run_model_and_role(store: Store) -> None:
         "doctor": (1, 1),
         "staff": (2, 0),
     }
+
+
+def test_summaries_are_counted_that_state_what_no_message_states(filled: Store) -> None:
+    """Both trials of the run have the summary “A man with a lump.”, and no message has a man."""
+    with filled.read() as cursor:
+        assert summaries_by_run(cursor, ["run", "later"]) == {"run": Summaries(2, 0, 0)}
+    measure_missing(filled, UnsaidInSummaries())
+    with filled.read() as cursor:
+        assert summaries_by_run(cursor, ["run", "later"]) == {"run": Summaries(2, 2, 2)}
 
 
 def test_cases_come_back_as_they_were(filled: Store) -> None:
