@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from core.asking.ask import MAX_ASKS
 from core.asking.scene import CallFailed, FinalMessage, Material, Question, Scene, Turn
-from core.errors import ProviderError
+from core.errors import ProviderError, UsageError
 from core.events import Called
 from core.frameworks.automedic.roles import LLMAutoMedicPatient, LLMStaff, LLMTagDoctor, Rating, briefings_of
+from core.frameworks.base import framework
+from core.frameworks.casting import CastNames
 from core.judging.form import CANNOT_JUDGE
 from core.prompts import load_pack
 from tests.core.agents.acting import Script, case_with, hear
@@ -148,6 +151,14 @@ def test_an_unreadable_rating_is_requested_again_with_the_reason() -> None:
     assert "without a quotation" in last[2]
     # the patient rates the messages that it has seen: they precede the question
     assert [m["content"] for m in script.sent[0][1:-1]] == [turn.text for turn in VIEW]
+
+
+def test_a_pack_that_asks_for_a_rating_without_quotations_is_refused() -> None:
+    older = replace(PACK, prompts={**PACK.prompts, "empathy": PACK.prompts["empathy"].with_source("Rate the doctor.")})
+    automedic = framework("automedic")
+    automedic.check(older, automedic.settings(), CastNames("openai/d", "reference/profile"))
+    with pytest.raises(UsageError, match=r"empathy\.md"):
+        automedic.check(older, automedic.settings(), CastNames("openai/d", "openai/p"))
 
 
 def test_after_three_unreadable_replies_there_is_no_rating() -> None:
