@@ -35,6 +35,7 @@ from core.frameworks.speech import Speech
 from core.measures.provenance import UNKNOWN, ComparedRuns, settings_side_by_side, side_of_run
 from core.models.prices import total
 from core.store.conditions import FREE_RULES
+from core.text.unsaid import in_words
 from core.words import FORMAT, QUESTION_TYPE, ROLE, arm, how_it_ended
 
 E = TypeVar("E", bound=Event)
@@ -189,7 +190,7 @@ def _message_cell(framework: Framework | None, utterance: Utterance, assessed: A
     remark = framework.speech.remark(assessed) if assessed else ""
     if not framework.speech.addresses:
         return MessageCell(utterance.role, utterance.text, misuse=remark)
-    (message,) = framework.speech.shown(utterance.role, utterance.text)
+    (message,) = framework.speech.shown(utterance.role, utterance.text, assessed)
     quoted = f"{remark} “{assessed.words}”" if assessed and assessed.words else remark
     return MessageCell(utterance.role, message.text, message.to, message.whole or "", quoted)
 
@@ -296,6 +297,11 @@ def pictures(conversations: Sequence[ExportedConversation], case: Case) -> list[
 
 def summary(conversation: ExportedConversation) -> str | None:
     return next((event.text for event in of_kind(conversation, Summarised)), None)
+
+
+def unsaid(conversation: ExportedConversation) -> str:
+    """Return a sentence on what the summary states and no message does; empty if there is nothing."""
+    return in_words(summary(conversation) or "", [message.text for message in of_kind(conversation, Utterance)])
 
 
 def failures(conversation: ExportedConversation) -> list[tuple[str, str]]:

@@ -54,8 +54,11 @@ class Speech:
     kinds: ClassVar[Mapping[str, str]] = {}
     """Reference kind → description, if the seat's title is not enough: a name, and after a colon the details."""
 
-    def shown(self, role: str, text: str) -> tuple[ShownMessage, ...]:
-        """Return the parts of a message for display; by default one part for everybody, unchanged."""
+    def shown(self, role: str, text: str, assessed: Assessed | None = None) -> tuple[ShownMessage, ...]:
+        """Return the parts of a message for display; by default one part for everybody, unchanged.
+
+        ``assessed`` is the stored assessment of the message by the framework's rules.
+        """
         return (ShownMessage("", text),)
 
     def spoken(self, role: str, text: str) -> str:

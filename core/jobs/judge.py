@@ -231,7 +231,10 @@ class Judging(AskJob[ItemToJudge]):
             if form.about == "answer":
                 return self._played(cursor, form, judgeable_answers(cursor, self.conversations, trials=trials))
             if form.about == "conversation":
-                conversations = judgeable_conversations(cursor, self.conversations, trials=trials, wrong=self.wrong)
+                summarised = "summary" in form.shown
+                conversations = judgeable_conversations(
+                    cursor, self.conversations, trials=trials, wrong=self.wrong, summarised=summarised
+                )
                 return self._played(cursor, form, conversations)
         if form.about == "case":
             cases = select(self.data, self.limit, None, SAMPLE_SEED)

@@ -27,9 +27,10 @@ About = Literal["conversation", "answer", "vignette", "case", "profile", "pair",
 whether it is met in a conversation."""
 QuestionKind = Literal["choice", "scale", "text", "span"]
 """``scale``: options in order, lowest first; ``span``: words to be marked in a message, any number of places."""
-Shown = Literal["dialogue", "vignette", "question", "answer", "response", "extracted", "profile"]
-"""What a judge sees of an item: the conversations, the case's vignette, its question with choices, the right answer,
-the free response, the diagnosis that the grader extracted from it, the profile. Never a model's name or a condition."""
+Shown = Literal["dialogue", "summary", "vignette", "question", "answer", "response", "extracted", "profile"]
+"""What a judge sees of an item: the conversations, the summary of one, the case's vignette, its question with choices,
+the right answer, the free response, the diagnosis that the grader extracted from it, the profile. Never a model's name
+or a condition."""
 Evidence = Literal["none", "anyone", "doctor", "patient", "told", "case"]
 """Whose words may be quoted as evidence; ``told``: the patient's with its scripted opening, which tells the complaint;
 ``case``: those of what is shown next to a conversation."""

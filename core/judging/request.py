@@ -56,6 +56,7 @@ class Material:
     response: str = ""
     extracted: str = ""
     profile: Profile | None = None
+    summary: str = ""
 
     @property
     def messages(self) -> Dialogue:
@@ -65,6 +66,7 @@ class Material:
     def texts(self, shown: Sequence[Shown]) -> list[tuple[str, str]]:
         """Return title and text of what is shown of the case, the response and the profile."""
         texts: dict[Shown, list[tuple[str, str]]] = {
+            "summary": [("The summary of the conversation", self.summary)],
             "response": [("The answer that was given", self.response)],
             "extracted": [("The diagnosis that was read from it", self.extracted)],
         }
@@ -81,7 +83,7 @@ class Material:
                 (f"Profile: {title}", "\n".join(f"{fact.key}: {fact.value}" for fact in getattr(self.profile, part)))
                 for part, title in _PROFILE_PARTS.items()
             ]
-        order: tuple[Shown, ...] = ("vignette", "question", "answer", "profile", "response", "extracted")
+        order: tuple[Shown, ...] = ("summary", "vignette", "question", "answer", "profile", "response", "extracted")
         return [(title, text) for name in order if name in shown for title, text in texts.get(name, ()) if text]
 
 
@@ -127,7 +129,7 @@ def judge_request(
     material = [(title, _indented(text)) for title, text in item.texts(form.shown)]
     parts = {
         "judge": prompt_part(pack, "judge", "user", "instruction", evidence=evidence, whose=whose, names=names),
-        "form": _form_part(pack, form, questions),
+        "form": form_part(pack, form, questions),
         "item": prompt_part(pack, "item", "user", "instruction", material=material, dialogues=dialogues),
     }
     several = len(questions) > 1 or len(form.questions) == 1
@@ -152,7 +154,7 @@ def doctor_request(
         prompt_part(pack, "doctor", "system", "system"),
         *dialogue_parts(item.dialogue, doctor),
         prompt_part(pack, "ask", "user", "question", evidence=evidence, names=names),
-        _form_part(pack, form, questions),
+        form_part(pack, form, questions),
     ]
     return Request(
         "ask",
@@ -165,7 +167,7 @@ def doctor_request(
     )
 
 
-def _form_part(pack: PromptPack, form: Form, questions: Sequence[FormQuestion]) -> PromptPart:
+def form_part(pack: PromptPack, form: Form, questions: Sequence[FormQuestion]) -> PromptPart:
     labels = {"cannot judge": "it cannot be judged from this material", "not applicable": "its condition is not given"}
     asked = [
         {

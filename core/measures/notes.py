@@ -29,10 +29,12 @@ from core.stats.power import detectable_effect
 from core.store.condition_parts import DOCTOR, ConditionPart
 from core.store.conditions import Condition
 from core.store.database import Store
+from core.store.queries.calls import Replies
 from core.store.queries.cases import CaseTraits, case_traits
 from core.store.queries.run_cases import Extent, extents
 from core.store.selection import Selection, conditions, sample_size
 from core.text.profiles import WITHOUT_PROFILE
+from core.text.unsaid import MEASURE
 from core.words import ASKS_FOR
 
 Arm = tuple[Format, QuestionType]
@@ -40,6 +42,8 @@ NEARLY_ALL = 0.95
 """If conditions share at least this part of their cases, the note on different cases has low severity."""
 FEW_FAULTY = 0.01
 """If at most this part of the cases is faulty, no figure changes by more than that: the note has low severity."""
+MUCH_CUT = 0.02
+"""Up to this part of the replies of a seat, cut replies are not noted."""
 MOST_NAMES = 4
 """Maximum number of conditions, or cases, that a note names; it counts the others."""
 _ROLES = {
@@ -337,6 +341,8 @@ def notes_of(
         *_imported(behind, name),
         *_served(behind, name),
         *_graded_by_themselves(behind, arms, name),
+        *_cut_replies(extents, arms, name),
+        *_unsaid(extents, arms, name),
         *_without_profile(extents, data_set_name),
         *_faulty_cases(extents, basis.traits, data_set_name),
         *_development(extents, [extent for extent in basis.left_out if extent.model in names], basis, data_set_name),
@@ -488,6 +494,41 @@ def _graded_by_themselves(behind: Sequence[Condition], arms: Collection[Arm] | N
         if is_model(grader) and not is_rule(grader) and grader in answering:
             text = f"{name(condition.name)}: {grader} grades its own answers."
             yield Note("self_graded", text, "high", "graders", (condition.name,))
+
+
+def _cut_replies(extents: Sequence[Extent], arms: Collection[Arm] | None, name: NameOf) -> Iterator[Note]:
+    for extent in extents:
+        by_seat: dict[tuple[str, str], list[Replies]] = defaultdict(list)
+        for replies in extent.replies:
+            if _has_part(replies.role, arms):
+                by_seat[replies.role, replies.model].append(replies)
+        for (role, model), of_runs in by_seat.items():
+            cut, unknown = sum(part.cut for part in of_runs), sum(part.unknown for part in of_runs)
+            known = sum(part.replies for part in of_runs) - unknown
+            if cut > MUCH_CUT * known:
+                text = (
+                    f"{name(extent.model)}: {cut:,} of {known:,} replies of the {role} ({model}) were cut at their "
+                    "token limit. A cut message is passed on as it is; a cut answer is excluded."
+                )
+                yield Note("cut", text, "high", "measures", (extent.model,))
+            if unknown:
+                text = (
+                    f"{name(extent.model)}: of {unknown:,} replies of the {role} ({model}) it is not recorded whether "
+                    "they were cut at their token limit."
+                )
+                yield Note("cut", text, page="measures", models=(extent.model,))
+
+
+def _unsaid(extents: Sequence[Extent], arms: Collection[Arm] | None, name: NameOf) -> Iterator[Note]:
+    for extent in extents if _has_part("summariser", arms) else ():
+        stored, measured, unsaid = extent.summaries
+        waiting = f"{stored - measured:,} more are not measured yet (report {MEASURE}). " if stored > measured else ""
+        if unsaid or waiting:
+            text = (
+                f"{name(extent.model)}: {unsaid:,} of {measured:,} summaries state an age or a sex that no message "
+                f"states, and the answers on them count. {waiting}What summaries deny is not judged."
+            )
+            yield Note("unsaid", text, "high" if unsaid else "low", "measures", (extent.model,))
 
 
 def _without_profile(extents: Sequence[Extent], data_set_name: NameOf) -> Iterator[Note]:

@@ -10,7 +10,7 @@ import duckdb
 from core.asking.scene import Dialogue, Turn
 from core.case import Case, Profile
 from core.datasets.select import cases_of
-from core.events import Answered, Event, Utterance
+from core.events import Answered, Assessed, Event, Summarised, Utterance
 from core.frameworks.base import framework_of
 from core.frameworks.speech import Speech
 from core.judging.request import Material
@@ -39,6 +39,7 @@ class BlindedItem:
     second: list[Event] = field(default_factory=list)
     profile: Profile | None = None
     scripted: tuple[bool, bool] = (False, False)
+    summary: str = ""
 
 
 def blinded_item(
@@ -71,6 +72,7 @@ def blinded_item(
         hidden(extracted[-1], models) if extracted else "",
         blinded_dialogue(others[0][1], models) if others else [],
         scripted=(scripted[0], scripted[-1]),
+        summary=next((hidden(event.text, models) for event in events if isinstance(event, Summarised)), ""),
     )
 
 
@@ -94,16 +96,17 @@ def material_of(item: BlindedItem) -> Material:
         _dialogue(dialogue, is_scripted)
         for dialogue, is_scripted in zip((item.dialogue, item.second), item.scripted, strict=True)
     )
-    return Material(first, second, item.case, item.response or "", item.extracted, item.profile)
+    return Material(first, second, item.case, item.response or "", item.extracted, item.profile, item.summary)
 
 
 def _dialogue(events: Sequence[Event], is_scripted: bool) -> Dialogue:
     framework = framework_of(events)
     speech = framework.speech if framework else Speech()
+    assessed = {event.turn: event for event in events if isinstance(event, Assessed)}
     turns: list[Turn] = []
     for event in events:
         if isinstance(event, Utterance):
-            addressees = (part.to for part in speech.shown(event.role, event.text))
+            addressees = (part.to for part in speech.shown(event.role, event.text, assessed.get(event.turn)))
             spoken = speech.spoken(event.role, event.text)
             turns.append(Turn(event.role, spoken, is_scripted and not turns, ", ".join(filter(None, addressees))))
     return tuple(turns)

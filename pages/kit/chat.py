@@ -106,7 +106,7 @@ def _draw_utterance(
     """Draw a message with its assessment by the framework's rules, and the model's reasoning."""
     remark = speech.remark(assessed) if assessed else ""
     with bubble(event.role):
-        for part in speech.shown(event.role, event.text):
+        for part in speech.shown(event.role, event.text, assessed):
             if part.to:
                 _draw_addressed(part, assessed, remark, words)
             else:

@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from core.case import Case
-from core.events import FORMATS, QUESTION_TYPES, Event, Speaker, Summarised, reasoning_of
+from core.events import FORMATS, QUESTION_TYPES, Event, Speaker, Summarised, Utterance, reasoning_of
 from core.export.reading import was_shown
 from core.frameworks.base import framework, framework_of, frameworks, tested_seat, title_of
 from core.frameworks.starts import CAMPAIGN, RELEASE
@@ -25,6 +25,7 @@ from core.store.queries.trials import (
 )
 from core.store.queries.utterances import first_matches
 from core.store.selection import McqRule, Selection
+from core.text.unsaid import in_words
 from pages.kit.behind import ChosenRow, ask_row
 from pages.kit.cached import ask, cached_query
 from pages.kit.campaigns import names_in
@@ -333,6 +334,8 @@ def draw_reading(trial_id: str, selection: Selection, row: ChosenRow | None) -> 
         if (summary := next((event for event in events if isinstance(event, Summarised)), None)) is not None:
             with st.expander("Summary for the doctor"):
                 st.markdown(plain(summary.text))
+                if unsaid := in_words(summary.text, [e.text for e in events if isinstance(e, Utterance)]):
+                    st.caption(f":orange[:material/warning:] {plain(unsaid)}")
                 draw_reasoning(reasoning_of(events).get(summary.call_id or ""))
         if stored.case is not None:
             profiled = playing is not None and playing.cases.plays_profiles and stored.case.profile is not None

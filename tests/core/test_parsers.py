@@ -27,7 +27,6 @@ from core.asking.ask import json_in, read_json
 from core.debugger.paste import read_pasted
 from core.errors import AnamnesisError
 from core.events import CallRecord
-from core.frameworks.automedic.roles import read_rating
 from core.frameworks.automedic.tags import read_tags
 from core.journal import JournalLine, JournalWriter, ReplyLine, read_lines
 from core.measures.experts.workbooks import _QUESTIONS, MODELS, read_grader_file, read_rows
@@ -70,7 +69,6 @@ REPLIES: dict[str, Callable[[str], object]] = {
     "a list of diagnoses": named_in_list,
     "a differential": listed_diagnoses,
     "the choice": lambda text: judge_strict(text, "Gout", CHOICES),
-    "a rating": read_rating,
     "a belief": read_belief,
     "JSON of a form": lambda text: read_json(text, BeliefReply),
     "all JSON": json_in,

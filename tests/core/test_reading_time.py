@@ -19,7 +19,6 @@ from core.agents.profiler import _read_profile
 from core.agents.sections_model import read_split
 from core.asking.ask import json_in, quotation, read_json
 from core.asking.scene import Turn
-from core.frameworks.automedic.roles import read_rating
 from core.frameworks.automedic.tags import plain_words, read_tags
 from core.jobs.openings import read_opening
 from core.judging.form import form_named
@@ -71,7 +70,6 @@ READERS: dict[str, Callable[[str], object]] = {
     "a diagnosis's plain name": normalise_name,
     "the choice": lambda text: judge_strict(text, "Gout", ("Gout", "Gout with tophi", "Option A")),
     "the choice without letters": lambda text: judge_strict(text, "Gout", ("Gout", "Bunion"), lettered=False),
-    "a rating": read_rating,
     "a belief": read_belief,
     "all JSON": json_in,
     "JSON of a form": lambda text: read_json(text, BeliefReply),

@@ -113,3 +113,9 @@ def facts_judged(
     never = {"quotations": [], "reason": "So.", "answer": "never_asked"}
     entries = {name: {**never, **(marks or {}).get(fact, {})} for name, fact in asked}
     return json.dumps({**entries, f"q{len(asked) + 1}": {"quotations": list(invented)}})
+
+
+def rating(words: str, value: object) -> str:
+    """Return a patient's reply to the form on empathy, with words of the doctor."""
+    answer = {"quotations": [{"words": words}], "reason": "She listened.", "answer": str(value)}
+    return json.dumps({"q1": answer})

@@ -2,8 +2,8 @@
 
 A turn is one query with its answer; the doctor speaks first and has a limited number of turns. A message can have
 several queries, which are answered one after another until the limit. In the same trial the doctor answers the full
-static question, in addition to the answer after the conversation. After the conversation the patient rates the doctor's
-empathy, unless a provider failed. Each misuse of the tag protocol is an event after its message.
+static question, in addition to the answer after the conversation. After the conversation the patient fills in the form
+``empathy`` about the doctor, unless a provider failed. Each misuse of the tag protocol is an event after its message.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from core.agents.base import Grader
 from core.asking.scene import AgentOutput, CallFailed, Dialogue, Material, Question, Scene, Turn
 from core.case import Case, Profile
+from core.errors import UsageError
 from core.events import Assessed, Called, Event, Failed, Finished, Token, Waiting
 from core.frameworks.answering import answered, graded, mean_tokens, profile_words
 from core.frameworks.automedic.reference import ReferenceAutoMedicPatient, ReferenceStaff, ReferenceTagDoctor
@@ -36,10 +37,11 @@ from core.frameworks.automedic.speech import TagSpeech
 from core.frameworks.automedic.tags import BEST_RATING, EMPATHY, MISUSE, Query, queries_of, read_tags
 from core.frameworks.base import Arm, Branch, Campaign, Framework, Publication, Size, Trial, Usual
 from core.frameworks.cases import Preparation
-from core.frameworks.casting import GRADER, Casting, CastNames, Seat
+from core.frameworks.casting import GRADER, Casting, CastNames, Seat, is_model
 from core.frameworks.conversation import TrialDialogue, scene_of, started
 from core.frameworks.settings import FrameworkSettings, option
 from core.models.base import Sampling
+from core.prompts import PromptPack
 from core.text.profile_check import edited, remarks
 from core.text.profiles import CaseId, Generated, Prepared, prepare
 
@@ -52,7 +54,7 @@ NOTHING_TO_RATE = "The doctor asked the patient nothing."
 TO_PATIENT = 0.6
 """Assumed share of queries to the patient; the others are to the clinical staff."""
 _DOCTOR_TOKENS, _PATIENT_TOKENS, _STAFF_TOKENS, _QUESTION_TOKENS, _STATIC_TOKENS = 340, 170, 170, 130, 20
-_RATING_TOKENS, _MESSAGE_TOKENS, _RATED_TOKENS, _ANSWER_TOKENS = 150, 25, 35, 15
+_RATING_TOKENS, _MESSAGE_TOKENS, _RATED_TOKENS, _ANSWER_TOKENS = 340, 25, 90, 15
 
 
 class AutoMedicSettings(FrameworkSettings):
@@ -100,7 +102,7 @@ class AutoMedic(Framework):
     """A doctor between a patient and the clinical staff."""
 
     name, title, rank = "automedic", "AutoMedic", 2
-    version = 2
+    version = 3
     publication = Publication("Oh, Park, Kim, arXiv 2512.10195", ARMS[:2], ("care",))
     about = (
         "The doctor asks a patient for the history and the clinical staff for results, each by its tag, then answers "
@@ -117,6 +119,15 @@ class AutoMedic(Framework):
     arms, usual = ARMS, Usual(mcq_rule="mcq_strict", report="care")
     prompts = ("doctor", "opening", "patient", "staff", "static", "answer_mcq", "answer_frq", "empathy")
     cases, speech = ProfiledCases(), TagSpeech()
+
+    def check(self, pack: PromptPack, settings: FrameworkSettings, names: CastNames) -> None:
+        """Raise ``UsageError`` if the pack asks for a rating without quotations, as packs up to version 0.6 do."""
+        super().check(pack, settings, names)
+        if is_model(names.patient) and "quotations" not in pack.prompts["empathy"].source:
+            raise UsageError(
+                f"The prompt pack {pack.name} asks for a rating of empathy without quotations: copy "
+                "prompts/automedic/empathy.md into it."
+            )
 
     def open(self, casting: Casting, names: CastNames, settings: FrameworkSettings) -> AutoMedicCast:
         """Return the cast; free responses are graded with the prompts of the first framework."""

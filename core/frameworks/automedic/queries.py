@@ -64,7 +64,10 @@ class TrialFailure:
 
 @dataclass(frozen=True)
 class StoredRating:
-    """The patient's rating of a doctor's empathy, 1 (worst) to 5, and its words; ``None`` could not be read."""
+    """The patient's rating of a doctor's empathy, 1 (worst) to 5, and its words; ``None``: not readable, or void.
+
+    ``prompt_hash`` is that of the pack of its run.
+    """
 
     trial_id: str
     run_id: str
@@ -74,6 +77,7 @@ class StoredRating:
     rater: str
     rating: int | None
     words: str
+    prompt_hash: str
 
 
 def trial_rows(
@@ -280,8 +284,8 @@ _QUOTES = """
 
 _RATINGS = f"""
     WITH wanted AS (SELECT unnest($trials::VARCHAR[]) AS trial_id, unnest($models::VARCHAR[]) AS model)
-    SELECT trial_id, trials.run_id, trials.case_key, cases.dataset, model, rater, rating, words
-    FROM ratings JOIN wanted USING (trial_id) JOIN trials USING (trial_id)
+    SELECT trial_id, trials.run_id, trials.case_key, cases.dataset, model, rater, rating, words, prompt_hash
+    FROM ratings JOIN wanted USING (trial_id) JOIN trials USING (trial_id) JOIN runs USING (run_id)
     LEFT JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
     WHERE quality = 'empathy' AND {_OF_A_JUDGE}
     QUALIFY row_number() OVER (PARTITION BY trial_id ORDER BY ratings.rowid DESC) = 1

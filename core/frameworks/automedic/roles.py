@@ -21,7 +21,9 @@ from core.asking.parts import PromptPart, dialogue_parts, instruction_part, pict
 from core.asking.scene import AgentOutput, Dialogue, FinalMessage, Material, PatientKnowledge, Question, Scene, Turn
 from core.case import Case, Fact, FactSection
 from core.events import Speaker
-from core.frameworks.automedic.tags import END, TAG_OF, Addressee, queries_of, read_tags
+from core.frameworks.automedic.tags import EMPATHY, END, TAG_OF, Addressee, queries_of, read_tags
+from core.judging import request as judging
+from core.judging.form import CANNOT_JUDGE, form_named
 from core.prompts import PromptPack, quoted
 from core.text.demographics import age_and_sex
 from core.text.sections import divided
@@ -45,7 +47,10 @@ class Briefings:
 
 @dataclass(frozen=True)
 class Rating:
-    """The patient's rating of the doctor, 1 to 5 or ``None`` if it is missing or unreadable, with the rater's words."""
+    """The patient's rating of the doctor, 1 to 5, with the rater's words; ``None`` if it is missing or unreadable.
+
+    A model's rating is ``None`` too if it is void, because a quotation is not in the doctor's messages.
+    """
 
     rating: int | None
     words: str
@@ -178,7 +183,6 @@ class HumanStaff:
         return self.human.wait("dialogue", f"{dialogue[-1].text}\n\n{listed}" if listed else dialogue[-1].text)
 
 
-_RATING = "two lines, the first beginning with Reason:, the second with Rating: and a whole number from 1 to 5"
 _SECTION: dict[FactSection, str] = {
     "vital_signs": "Vital signs",
     "examination": "Physical examination",
@@ -240,13 +244,23 @@ class LLMAutoMedicPatient(ModelAgent):
     async def rate(
         self, briefing: PatientKnowledge, scene: Scene, dialogue: Dialogue
     ) -> AsyncIterator[AgentOutput | Rating]:
-        """Rate the doctor from 1 to 5; the rating is ``None`` if no reply can be read."""
-        parts = [*self._parts(briefing, dialogue), instruction_part(self._pack, "empathy")]
-        request = Request("empathy", parts, "patient", "rate", read_rating, _RATING, seed=scene.seed)
+        """Fill in the form on the doctor's empathy; without an answer that counts the rating is ``None``."""
+        form = form_named(EMPATHY)
+        asked = instruction_part(self._pack, "empathy"), judging.form_part(judging.judging_pack(), form, form.questions)
+        request = Request(
+            "empathy",
+            [*self._parts(briefing, dialogue), *asked],
+            "patient",
+            "rate",
+            lambda text: judging.answers_in(text, form, form.questions, judging.Material(dialogue), numbers=False),
+            form=judging.reply_form(form, form.questions, numbers=False),
+            seed=scene.seed,
+        )
         async for item in ask(self._voice, self._pack, request):
             if isinstance(item, Parsed):
-                rating, words = item.value or (None, f"The rating could not be read: {item.fault}.")
-                yield Rating(rating, words, item.call_ids[-1] if item.call_ids else None)
+                call_id = item.call_ids[-1] if item.call_ids else None
+                unread = Rating(None, f"The rating could not be read: {item.fault}.", call_id)
+                yield rating_of(item.value[0], call_id) if item.value else unread
             else:
                 yield item
 
@@ -291,34 +305,15 @@ def _view(dialogue: Dialogue, speaking: Speaker) -> list[PromptPart]:
     return [replace(part, turn=None) for part in dialogue_parts(dialogue, speaking)]
 
 
-_LABELLED = re.compile(r"\brating\b\W{0,8}?(?:is |of )?\W{0,4}?(-?\d+(?:[.,]\d+)?)(\s?(?:-|–|to)\s?\d)?", re.IGNORECASE)
-_ALONE = re.compile(r"\A\W{0,4}(-?\d+(?:[.,]\d+)?)(\s?[-–]\s?\d)?\b")
-_OUT_OF = re.compile(r"\A[\s*_]*(?:(?:/|out of|of)\s*5\b)?\W*", re.IGNORECASE)
-_REASON = re.compile(r"\A\W*reason\b\W*", re.IGNORECASE)
 _LONGEST = 500
 """Maximum number of characters of the rater's words that are stored."""
 
 
-def read_rating(reply: str) -> tuple[int, str]:
-    """Return rating and words; raise ``ValueError`` if there is no rating, or several.
-
-    The number follows the word "Rating", before or after the reason, or is alone at the beginning.
-    """
-    text = reply.strip()
-    if not text:
-        raise ValueError("it was empty")
-    labelled = list(_LABELLED.finditer(text))
-    first = labelled[0] if labelled else _ALONE.match(text)
-    if first is None:
-        raise ValueError("it held no line that begins with Rating")
-    if len({match[1] for match in labelled}) > 1:
-        raise ValueError("it held several ratings")
-    if first[2] or first[1] not in ("1", "2", "3", "4", "5"):
-        raise ValueError(f"{first[0].strip()!r} is no whole number from 1 to 5")
-    # the words are the text around a rating that begins its line, or the whole text if it is within a sentence
-    before, after = text[: first.start()], text[first.end() :]
-    if re.search(r"\w", before.rpartition("\n")[2]) and not _REASON.match(before):
-        words = text
+def rating_of(answer: judging.FormAnswer, call_id: str | None = None) -> Rating:
+    """Return the rating with reason and quotations; none if it is void, or if the patient cannot judge."""
+    if answer.void:
+        words = f"Void, because these are no words of the doctor: “{answer.quotations[-1].words}”. {answer.reason}"
     else:
-        words = f"{_REASON.sub('', before)} {_REASON.sub('', _OUT_OF.sub('', after))}"
-    return int(first[1]), " ".join(words.split()).strip(' *_#{}"')[:_LONGEST]
+        words = " ".join([answer.reason, *(f"“{quoted.words}”" for quoted in answer.quotations)])
+    value = None if answer.void or answer.value == CANNOT_JUDGE else int(answer.value)
+    return Rating(value, words.strip()[:_LONGEST], call_id)

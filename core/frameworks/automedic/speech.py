@@ -28,9 +28,9 @@ class TagSpeech(Speech):
 
     addresses, tags, one_query = True, TAGS, ONE_QUERY
 
-    def shown(self, role: str, text: str) -> tuple[ShownMessage, ...]:
+    def shown(self, role: str, text: str, assessed: Assessed | None = None) -> tuple[ShownMessage, ...]:
         """Return a message without tags, a doctor's with its addressees."""
-        return (message_of(text) if role == "doctor" else ShownMessage("", text),)
+        return (message_of(text, assessed) if role == "doctor" else ShownMessage("", text),)
 
     def spoken(self, role: str, text: str) -> str:
         return without_tags(text) if role == "doctor" else text

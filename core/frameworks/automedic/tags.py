@@ -1,13 +1,13 @@
 """Reads a doctor's messages strictly by AutoMedic's tag protocol, and lists the misuses of tags.
 
 A doctor puts queries into ``<patient>…</patient>`` or ``<clinical>…</clinical>``, or ends with only ``</end>`` (Oh,
-Park, Kim, arXiv 2512.10195). Tags are case-sensitive and exact: another spelling is another tag. A query is a closed
-tag that has words and neither of the two tags inside. All queries of a message are passed on, in order, and nothing
-else. Reasoning in ``<think>``, which old conversations have, is removed first. A message that ends the conversation
-passes nothing on.
+Park, Kim, arXiv 2512.10195). Tags are case-sensitive and exact: another spelling is another tag. A query is a tag that
+has words and neither of the two tags inside; one that the message leaves open reaches to the end of the message. All
+queries of a message are passed on, in order, and nothing else. Reasoning in ``<think>``, which old conversations have,
+is removed first. A message that ends the conversation passes nothing on.
 
 Messages are displayed by the same rules (``message_of``): a displayed query is what the patient or the clinical staff
-received.
+received. Up to version 2 of the framework an open tag was no query: such a message has the finding ``no_tag``.
 """
 
 from __future__ import annotations
@@ -75,6 +75,8 @@ _TAG = re.compile(r"<\s*+(/?)\s*+([A-Za-z][\w-]{0,24}+)\s*+/?\s*+>")
 _THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.IGNORECASE | re.DOTALL)
 _THOUGHT_BEFORE = re.compile(r"\A.*</think>", re.IGNORECASE | re.DOTALL)
 _WORDS = re.compile(r"\w")
+_BEGUN_TAG = re.compile(r"</?[A-Za-z]*\Z")
+"""A tag whose end is cut off, such as ``</pat``."""
 _KNOWN = frozenset(TAGS[:-1])
 _QUOTE = 90
 """Maximum number of characters of a quote that shows a misuse."""
@@ -193,7 +195,7 @@ class _Scan:
 
     text: str
     segments: list[TagContent] = field(default_factory=list)
-    """Contents of pairs of the two tags, which may be empty."""
+    """Contents of the two tags, which may be empty."""
     unknown: list[TagContent] = field(default_factory=list)
     """Contents of pairs of other tags."""
     faults: dict[TagMisuse, str] = field(default_factory=dict)
@@ -223,6 +225,10 @@ class _Scan:
             else:
                 self._note_unknown(match)
         if self._open:
+            left = self._open[0]
+            if not left.nested:
+                content = _BEGUN_TAG.sub("", self.text[left.inner :]).strip()
+                self.segments.append(TagContent(left.tag, content, left.start, len(self.text)))
             self._give_up(len(self.text))
 
     @property
@@ -334,16 +340,19 @@ def speaks_in_tags(events: Iterable[Event]) -> bool:
     if first is None or first.role != "doctor":
         return False
     spoken = read_tags(first.text)
-    return bool(spoken.queries or spoken.ends)
+    return spoken.ends or bool(spoken.queries and "unclosed" not in spoken.misuses)
 
 
-def message_of(text: str) -> ShownMessage:
-    """Return a doctor's message for display: its addressee, its queries, and the whole message if it has more."""
+def message_of(text: str, assessed: Assessed | None = None) -> ShownMessage:
+    """Return a doctor's message for display: its addressee, its queries, and the whole message if it has more.
+
+    ``assessed`` has the misuses that were found when the message was played.
+    """
     spoken = read_tags(text)
     alone = not spoken.misuses and without_thinking(text) == text.strip()
     if spoken.ends:
         return ShownMessage(GOES["end"], "", "end", None if alone else text)
-    if not spoken.queries:
+    if not spoken.queries or (assessed is not None and "no_tag" in assessed.values):
         return ShownMessage(GOES["nowhere"], text, "nowhere")
     addressees: set[Goes] = {query.to for query in spoken.queries}
     goes: Goes = "both" if len(addressees) > 1 else addressees.pop()
@@ -360,5 +369,6 @@ def queries_passed_on(events: Sequence[Event]) -> int:
     """Return the number of answered queries, plus those of a last message that has no reply yet."""
     messages = [event for event in events if isinstance(event, Utterance)]
     answered = sum(event.role != "doctor" for event in messages)
-    waiting = len(read_tags(messages[-1].text).queries) if messages and messages[-1].role == "doctor" else 0
-    return answered + waiting
+    over = any(isinstance(event, Ended) and event.reason == "no_tag" for event in events)
+    waiting = messages[-1:] if messages and messages[-1].role == "doctor" and not over else []
+    return answered + sum(len(read_tags(message.text).queries) for message in waiting)

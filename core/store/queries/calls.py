@@ -7,11 +7,13 @@ read only of runs that were served under several, to tell their trials apart.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import duckdb
 
 from core.events import CallRecord
 from core.frameworks.base import frameworks, tested_seat
+from core.models.finish import is_cut
 from core.store.condition_parts import DOCTOR
 from core.store.conditions import Condition
 from core.store.rows import calls_in
@@ -22,6 +24,27 @@ from core.store.tables import arrow_table, records, schema_of
 def calls_of(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> list[CallRecord]:
     sql = "SELECT * EXCLUDE (run_id, trial_id, position) FROM calls WHERE trial_id = ? ORDER BY position"
     return list(calls_in(records(cursor.execute(sql, [trial_id]))).values())
+
+
+class Replies(NamedTuple):
+    """Replies to one role's model in a run or job: ``cut`` at a limit of their length, ``unknown`` without a reason."""
+
+    run_id: str | None
+    model: str
+    role: str
+    replies: int
+    cut: int
+    unknown: int
+
+
+def replies_cut(cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str] | None = None) -> list[Replies]:
+    """Return how many replies of each run and job, or of these runs, were cut, by model and role."""
+    sums: dict[tuple[str | None, str, str], tuple[int, int, int]] = {}
+    parameters = {"run_ids": None if run_ids is None else list(run_ids)}
+    for *key, finish_reason, n in cursor.execute(_ENDINGS, parameters).fetchall():
+        replies, cut, unknown = sums.get(tuple(key), (0, 0, 0))
+        sums[tuple(key)] = (replies + n, cut + n * is_cut(finish_reason), unknown + n * (finish_reason is None))
+    return [Replies(*key, *numbers) for key, numbers in sums.items()]
 
 
 def several_served(conditions: Sequence[Condition]) -> list[Condition]:
@@ -55,6 +78,11 @@ def served_since(
         if condition not in several and condition.name in began:
             since[condition.name, next(iter(condition.served.get(DOCTOR, ())), None)] = began[condition.name]
     return since
+
+
+_ENDINGS = """
+    SELECT run_id, model, role, finish_reason, count(*) FROM calls
+    WHERE error IS NULL AND ($run_ids::VARCHAR[] IS NULL OR list_contains($run_ids, run_id)) GROUP BY ALL"""
 
 
 _SERVED_TRIALS = """

@@ -191,14 +191,16 @@ def judgeable_conversations(
     *,
     trials: Sequence[str] | None = None,
     wrong: bool = False,
+    summarised: bool = False,
 ) -> list[JudgeableConversation]:
     """Return the selected conversations in a fixed shuffled order, so that the first N are a random sample.
 
-    ``trials`` overrides the selection. ``wrong``: only those after which an answer is wrong.
+    ``trials`` overrides the selection. ``wrong``: only those after which an answer is wrong. ``summarised``: only those
+    with a summary.
     """
     select(cursor, selection if trials is None else Selection(trials=trials))
     verdicts = [verdict for verdict in COUNTED if verdict != "correct"] if wrong else None
-    rows = cursor.execute(_CONVERSATIONS, {"wrong": verdicts}).fetchall()
+    rows = cursor.execute(_CONVERSATIONS, {"wrong": verdicts, "summarised": summarised}).fetchall()
     return [JudgeableConversation(*row) for row in rows]
 
 
@@ -241,6 +243,7 @@ _JUDGEABLE = """
 _CONVERSATIONS = f"""{_JUDGEABLE}
     FROM chosen JOIN runs ON runs.run_id = chosen.run_id JOIN trials ON trials.trial_id = chosen.trial_id
     WHERE {JUDGEABLE} AND chosen.trial_id IN (SELECT trial_id FROM utterances WHERE role NOT IN ('patient', 'staff'))
+        AND (NOT $summarised OR trials.summary IS NOT NULL)
         AND ($wrong::VARCHAR[] IS NULL OR chosen.trial_id IN (
             SELECT trial_id FROM verdicts
             WHERE format IN ('multi_turn', 'multi_turn_exam') AND list_contains($wrong, verdict)))

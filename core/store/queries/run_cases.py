@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import or_
 
 import duckdb
 
 from core.case import Case
 from core.frameworks.base import frameworks
 from core.store.conditions import Condition
+from core.store.queries.calls import Replies, replies_cut
 from core.store.queries.cases import CASE_COLUMNS, case_from
 from core.store.queries.runs import Run, run_records
+from core.store.queries.scores import NO_SUMMARIES, Summaries, summaries_by_run
 from core.store.selection import CONTENT, TRIALS, Selection
 from core.store.tables import records
 
@@ -42,7 +46,8 @@ class Extent:
     trials that it contains. ``cases`` are the keys of the cases with a stored trial. ``data_set_cases`` is the number
     of cases of the complete data set, ``None`` if it is unknown or if the selection restricts the cases.
     ``without_profile`` are the keys of the cases that were run without a profile, if the framework uses profiles.
-    ``contents`` is case key → hash of what the case asks (``core.store.selection.CONTENT``).
+    ``contents`` is case key → hash of what the case asks (``core.store.selection.CONTENT``). ``replies`` and
+    ``summaries`` are those of all cases of the runs.
     """
 
     model: str
@@ -54,6 +59,8 @@ class Extent:
     data_set_cases: int | None
     without_profile: frozenset[str] = frozenset()
     contents: Mapping[str, int] = field(default_factory=dict)
+    replies: tuple[Replies, ...] = ()
+    summaries: Summaries = NO_SUMMARIES
 
 
 def extents(
@@ -73,6 +80,10 @@ def extents(
     without_profile: dict[str, set[str]] = defaultdict(set)
     for run_id, case_key in cursor.execute(_WITHOUT_PROFILE, {"profiled": profiled}).fetchall():
         without_profile[run_id].add(case_key)
+    replies: dict[str | None, list[Replies]] = defaultdict(list)
+    for of_role in replies_cut(cursor, list(runs)):
+        replies[of_role.run_id].append(of_role)
+    summaries = summaries_by_run(cursor, list(runs))
     extents = []
     for condition in conditions:
         own_runs = [runs[run_id] for run_id in condition.runs if run_id in runs]
@@ -96,6 +107,8 @@ def extents(
                 sizes[condition.newest.data_set] or None if cases_only.of_all_cases else None,
                 cases & frozenset().union(*(without_profile[run.run_id] for run in own_runs)),
                 contents,
+                tuple(of_role for run in own_runs for of_role in replies[run.run_id]),
+                functools.reduce(or_, (summaries.get(run.run_id, NO_SUMMARIES) for run in own_runs), NO_SUMMARIES),
             )
         )
     return extents

@@ -20,15 +20,17 @@ from core.store.queries.cases import CaseKey
 from core.store.rows import calls_in
 from core.store.selection import Selection, select
 from core.store.tables import ScoreRow, insert, records
+from core.text.unsaid import MEASURE, VERSION
 
-Trials = Literal["all", "replies", "consultations", "whole"]
-"""The trials that a measure reads: those with a reply of a patient, finished ones of doctor and patient, whole ones.
+Trials = Literal["all", "replies", "consultations", "whole", "summarised"]
+"""The trials that a measure reads: those with a reply of a patient, finished ones of doctor and patient, whole ones,
+those with a summary.
 
 A whole consultation did not end by an error or a refusal. Trials whose case is not stored are never read.
 """
 
 
-TrialPart = Literal["answers", "calls"]
+TrialPart = Literal["answers", "calls", "summary"]
 """Parts of a trial, in addition to its conversation, that a measure may need."""
 
 
@@ -222,7 +224,7 @@ def evidence(
 def parts_of(
     cursor: duckdb.DuckDBPyConnection, part: TrialPart, trials: Sequence[str]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return trial → its answers (format, question_type, response, ``verdicts`` by rule), or its calls in order."""
+    """Return trial → answers (format, question_type, response, ``verdicts`` by rule), calls in order, or summary."""
     parts: dict[str, list[dict[str, Any]]] = {}
     rows = records(cursor.execute(_PARTS[part], {"trials": list(trials)}))
     calls = calls_in(rows) if part == "calls" else {}
@@ -232,6 +234,25 @@ def parts_of(
             row |= {name: orjson.dumps(value).decode() for name, value in call.items()}
         parts.setdefault(row.pop("trial_id"), []).append(row)
     return parts
+
+
+class Summaries(NamedTuple):
+    """Summaries of some trials: ``measured`` for claims that no message makes, and ``unsaid`` with such a claim."""
+
+    stored: int = 0
+    measured: int = 0
+    unsaid: int = 0
+
+    def __or__(self, other: Summaries) -> Summaries:
+        return Summaries(*map(sum, zip(self, other, strict=True)))
+
+
+NO_SUMMARIES = Summaries()
+
+
+def summaries_by_run(cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> dict[str, Summaries]:
+    parameters = {"measure": MEASURE, "version": VERSION, "run_ids": list(run_ids)}
+    return {run_id: Summaries(*numbers) for run_id, *numbers in cursor.execute(_UNSAID, parameters).fetchall()}
 
 
 OPENING = "opening "
@@ -251,6 +272,7 @@ _READ: Mapping[Trials, str] = {
     "AND trial_id IN (SELECT trial_id FROM utterances WHERE role = 'patient' AND turn > 0)",
     "consultations": "content_hash IS NOT NULL AND ended AND NOT staffed",
     "whole": "content_hash IS NOT NULL AND whole AND NOT staffed",
+    "summarised": "content_hash IS NOT NULL AND trial_id IN (SELECT trial_id FROM trials WHERE summary IS NOT NULL)",
 }
 """The condition on a row of ``selected_trials``. Rules for two speakers do not support clinical staff."""
 
@@ -264,4 +286,12 @@ _PARTS: Mapping[TrialPart, str] = {
     "calls": """
     SELECT * EXCLUDE (run_id, position) FROM calls WHERE trial_id IN (SELECT unnest($trials::VARCHAR[]))
     ORDER BY trial_id, position""",
+    "summary": "SELECT trial_id, summary FROM trials WHERE trial_id IN (SELECT unnest($trials::VARCHAR[]))",
 }
+
+_UNSAID = """
+    SELECT run_id, count(*), count(claims), count(*) FILTER (claims > 0) FROM trials LEFT JOIN (
+        SELECT trial_id, coalesce(sum(value), 0) AS claims FROM scores
+        WHERE measure = $measure AND measure_version = $version GROUP BY trial_id
+    ) AS read USING (trial_id)
+    WHERE summary IS NOT NULL AND list_contains($run_ids::VARCHAR[], run_id) GROUP BY run_id"""

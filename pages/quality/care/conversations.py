@@ -8,6 +8,7 @@ import streamlit as st
 from core.errors import AnamnesisError
 from core.frameworks.automedic.measures.report import CAUSE_WORDS, FAILURE_LIST, FAILURE_WORDS, ITEMS, RATING_LIST
 from core.frameworks.automedic.queries import CAUSES, FAILURE_NAMES
+from core.judging.form import form_named
 from core.measures.base import Result, Section
 from core.prompts import load_pack
 from core.store.selection import Selection
@@ -153,3 +154,4 @@ def _draw_wording(lines: Sequence[Mapping[str, Any]]) -> None:
             changed = ". **The pack has changed since some of these ratings**, so their wording may differ."
             st.caption(plain(pack.file_of(_PROMPT)) + ("" if pack.hash == prompt_hash else changed))
             st.code(pack.prompts[_PROMPT].source.strip(), language=None, wrap_lines=True)
+        st.caption(f"The form {_PROMPT} asks: {plain(form_named(_PROMPT).questions[0].wording)}")

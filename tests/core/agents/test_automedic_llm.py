@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from core.asking.ask import MAX_ASKS
 from core.asking.scene import CallFailed, FinalMessage, Material, Question, Scene, Turn
-from core.errors import ProviderError
+from core.errors import ProviderError, UsageError
 from core.events import Called
-from core.frameworks.automedic.roles import (
-    LLMAutoMedicPatient,
-    LLMStaff,
-    LLMTagDoctor,
-    Rating,
-    briefings_of,
-    read_rating,
-)
+from core.frameworks.automedic.roles import LLMAutoMedicPatient, LLMStaff, LLMTagDoctor, Rating, briefings_of
+from core.frameworks.base import framework
+from core.frameworks.casting import CastNames
+from core.judging.form import CANNOT_JUDGE
 from core.prompts import load_pack
 from tests.core.agents.acting import Script, case_with, hear
+from tests.support.replies import rating
 
 PACK = load_pack("automedic")
 BRIEFINGS = briefings_of(case_with())
@@ -113,42 +111,22 @@ def test_the_prompt_of_a_caregiver_speaks_of_a_patient_in_care() -> None:
     assert script.sent[-1][0]["content"].startswith("You are a patient")
 
 
-def test_a_rating_is_read() -> None:
-    table: list[tuple[str, int, str]] = [
-        ("Rating: 4\nReason: She listened.", 4, "She listened."),
-        ("Reason: She listened.\nRating: 4", 4, "She listened."),
-        ("**Reason:** She said “I see how hard that is”.\n**Rating:** 5/5", 5, "She said “I see how hard that is”."),
-        ("Reason: He never looked up. Rating: 1", 1, "He never looked up."),
-        ("**Rating:** 5/5\n**Reason:** Kind.", 5, "Kind."),
-        ("rating = 1 out of 5. Reason: He never looked at me.", 1, "He never looked at me."),
-        ("3 - it was fine", 3, "it was fine"),
-        ("2", 2, ""),
-        (
-            "I would give a rating of 4 because she asked twice.",
-            4,
-            "I would give a rating of 4 because she asked twice.",
-        ),
+def test_a_rating_counts_with_words_of_the_doctor_and_is_void_with_others() -> None:
+    """The doctor's only message is “What brings you here?”, the patient's “My skin flakes.”"""
+    table = [
+        (rating("What brings you here?", 4), 4, "She listened. “What brings you here?”"),
+        (rating("what brings  you HERE", 1), 1, "She listened. “What brings you here”"),
+        (rating("I am so sorry that you feel bad", 4), None, "Void"),
+        (rating("My skin flakes.", 5), None, "Void"),
+        (rating("", CANNOT_JUDGE), None, "She listened."),
     ]
-    wrong = [(reply, got) for reply, rating, words in table if (got := read_rating(reply)) != (rating, words)]
-    assert wrong == []
-
-
-def test_a_rating_that_cannot_be_read_is_refused(subtests: pytest.Subtests) -> None:
-    table: list[tuple[str, str]] = [
-        ("", "empty"),
-        ("She was kind.", "no line that begins"),
-        ("Rating: 0", "no whole number"),
-        ("Rating: 6", "no whole number"),
-        ("Rating: 3.5", "no whole number"),
-        ("Rating: 3-4", "no whole number"),
-        ("Rating: -2", "no whole number"),
-        ("Rating: 45", "no whole number"),
-        ("Rating: 3\nRating: 5", "several"),
-        ("Rating: four", "no line"),
-    ]
-    for reply, why in table:
-        with subtests.test(reply=reply, why=why), pytest.raises(ValueError, match=why):
-            read_rating(reply)
+    rated = [(reply, rate(Script([reply]))[-1]) for reply, _, _ in table]
+    assert [
+        (reply, got)
+        for (reply, got), (_, value, words) in zip(rated, table, strict=True)
+        if got.rating != value or not got.words.startswith(words)
+    ] == []
+    assert "I am so sorry that you feel bad" in rated[2][1].words
 
 
 def rate(script: Script) -> list[Any]:
@@ -159,20 +137,28 @@ def rate(script: Script) -> list[Any]:
 
 
 def test_an_unreadable_rating_is_requested_again_with_the_reason() -> None:
-    script = Script(["She was lovely.", "Rating: 9", "Rating: 4\nReason: Lovely."])
+    unquoted = '{"q1": {"quotations": [], "reason": "Lovely.", "answer": "4"}}'
+    script = Script(["She was lovely.", unquoted, rating("What brings you here?", 4)])
     items = rate(script)
     assert items[-1].rating == 4
-    assert items[-1].words == "Lovely."
     calls = [item.call for item in items if isinstance(item, Called)]
     assert [call.purpose for call in calls] == ["rate"] * 3
     assert items[-1].call_id == calls[-1].call_id
     assert not [item for item in items if isinstance(item, FinalMessage)]
     last = [messages[-1]["content"] for messages in script.sent]
     assert "could not be read" not in last[0]
-    assert "no line that begins with Rating" in last[1]
-    assert "'Rating: 9' is no whole number from 1 to 5" in last[2]
+    assert "no JSON object" in last[1]
+    assert "without a quotation" in last[2]
     # the patient rates the messages that it has seen: they precede the question
     assert [m["content"] for m in script.sent[0][1:-1]] == [turn.text for turn in VIEW]
+
+
+def test_a_pack_that_asks_for_a_rating_without_quotations_is_refused() -> None:
+    older = replace(PACK, prompts={**PACK.prompts, "empathy": PACK.prompts["empathy"].with_source("Rate the doctor.")})
+    automedic = framework("automedic")
+    automedic.check(older, automedic.settings(), CastNames("openai/d", "reference/profile"))
+    with pytest.raises(UsageError, match=r"empathy\.md"):
+        automedic.check(older, automedic.settings(), CastNames("openai/d", "openai/p"))
 
 
 def test_after_three_unreadable_replies_there_is_no_rating() -> None:

@@ -34,7 +34,7 @@ from tests.core.frameworks.stage import (
 from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider
 from tests.support.playing import play_case
-from tests.support.replies import Reply, content_filtered, failing
+from tests.support.replies import Reply, content_filtered, failing, rating
 
 MODELS = CastNames("openai/doctor", "openai/patient", "openai/grader")
 STAFF = "openai/staff"
@@ -48,6 +48,7 @@ OF_TASK = ("Scabies", "Psoriasis", "contact dermatitis", "Tinea manuum", "follow
 OF_VIGNETTE = ("gloves", "backs of both hands")
 """Words that are only in the vignette."""
 
+RATING = rating("What brings you here?", 4)
 Line = str | Reply
 Patient = Callable[[dict[str, Any]], Line]
 
@@ -70,7 +71,7 @@ def acting(
     static: Line = RIGHT,
     patient: Line = "My hands itch.",
     staff: Line = "Temperature: 36.8 °C.",
-    rating: Line = "Rating: 4\nReason: She listened.",
+    rating: Line = RATING,
 ) -> Callable[[dict[str, Any]], Line]:
     """Return a script: the doctor sends ``messages`` in turn and then repeats the last one."""
 
@@ -129,7 +130,11 @@ async def test_a_consultation_from_beginning_to_end(fake_provider: FakeProvider)
     assert [u.turn for u in of(events, Utterance)] == [0, 1, 2, 3, 4]
     assert (ended(events).reason, ended(events).doctor_turns) == ("end_tag", 2)
     assert misused(events) == []
-    assert (rated(events).value, rated(events).words, rated(events).by) == (4, "She listened.", "openai/patient")
+    assert (rated(events).value, rated(events).words, rated(events).by) == (
+        4,
+        "She listened. “What brings you here?”",
+        "openai/patient",
+    )
     assert verdicts(events) == {"vignette:mcq": ["correct"] * 2, "multi_turn:mcq": ["correct"] * 2}
     roles = [(c.role, c.purpose) for c in calls(events)]
     conversation = ["doctor", "patient", "doctor", "staff", "doctor"]
@@ -270,7 +275,7 @@ async def test_a_failure_at_the_second_query_ends_the_conversation(fake_provider
     ("message", "reason", "kinds"),
     [
         ("What brings you here?", "no_tag", ("no_tag",)),
-        ("<patient>What brings you here?", "no_tag", ("no_tag", "unclosed")),
+        ("<patient>What brings you here?</clinical>", "no_tag", ("no_tag", "unclosed")),
         ("<nurse>Pulse?</nurse>", "no_tag", ("no_tag", "unknown_tag")),
         (f"{COMPLAINT}</end>", "end_tag", ("end_with_query",)),
         ("It is scabies. </end>", "end_tag", ("end_with_query",)),

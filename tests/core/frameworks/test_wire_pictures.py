@@ -38,7 +38,7 @@ from tests.core.frameworks.stage import verdicts as verdicts_of
 from tests.support.fake_provider import FakeProvider
 from tests.support.pictures import a_picture
 from tests.support.playing import play_case
-from tests.support.replies import Reply, content_filtered, failing
+from tests.support.replies import Reply, content_filtered, failing, rating
 from tests.support.sent_pictures import kept_picture, pictures_in, urls_in, words_in
 
 ONE = "The picture in this message belongs to this patient's case."
@@ -218,7 +218,7 @@ async def test_under_automedic_the_doctor_sees_it_and_patient_and_staff_do_not(
 
     def script(body: dict[str, Any]) -> str:
         if role_of(body) != "doctor":
-            return "Rating: 4\nReason: She listened."
+            return rating("What brings you here?", 4)
         last = str(body["messages"][-1]["content"])
         messages_so_far = sum(m["role"] == "assistant" for m in body["messages"])
         return "C. Allergic contact dermatitis" if "Answer this question" in last else lines[messages_so_far]

@@ -38,7 +38,7 @@ from core.text.profiles import Generated, Prepared
 from tests.core.jobs.workshop import begun, go, plan, registry, small_cases, story, trial_lines
 from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider
-from tests.support.replies import Reply, failing
+from tests.support.replies import Reply, failing, rating
 
 MODELS = beside_rules("openai/doctor", patient="openai/patient")
 STAFF = CastNames("reference/bayes", staff="openai/staff")
@@ -231,7 +231,7 @@ def script(body: dict[str, Any]) -> Reply | str:
             return "A. Gout"
         return ("<patient>What is it?</patient>", "<clinical>Uric acid?</clinical>", "</end>")[spoken]
     if body["model"] == "patient":
-        return "Rating: 3\nReason: Quick." if "How much empathy" in text else "My toe hurts."
+        return rating("What is it?", 3) if "How much empathy" in text else "My toe hurts."
     return failing(400, "too young") if "41 mg" in text else "Uric acid: 9.1 mg/dL."
 
 

@@ -25,7 +25,7 @@ from core.store.queries.trials import trial_events
 from tests.core.jobs.test_automedic_campaign import with_profiles
 from tests.core.jobs.workshop import begun, go, plan, small_cases, trial_lines
 from tests.support.fake_provider import FakeProvider
-from tests.support.replies import Reply, Script
+from tests.support.replies import Reply, Script, rating
 from tests.support.thinking_aloud import SECRET, THOUGHT, WAYS, aloud
 
 SPOKEN = (Utterance, Ended, Summarised, Answered, Graded, Assessed, Probed)
@@ -40,7 +40,7 @@ def script(body: dict[str, Any]) -> str:
     if "This note comes from the examiner" in last:
         return BELIEF
     if "How much empathy" in last:
-        return "Rating: 4\nReason: She was kind."
+        return rating("What is it?", 4)
     if "write only its name" in text:
         return "Gout" if "Gout" in text else "Cellulitis"
     if "Do diagnosis 1 and diagnosis 2" in text:

@@ -13,9 +13,11 @@ from core.measures.notes import Arm, Basis, notes_of, result_of, sample_notes, s
 from core.measures.registry import metrics
 from core.store.conditions import Condition
 from core.store.database import Store
+from core.store.queries.calls import Replies
 from core.store.queries.cases import CaseTraits
 from core.store.queries.run_cases import Extent
 from core.store.queries.runs import Run
+from core.store.queries.scores import Summaries
 from core.store.selection import Selection
 
 FREE: Arm = ("multi_turn", "frq")
@@ -105,6 +107,31 @@ def test_a_doctor_that_grades_itself_by_any_of_its_seats() -> None:
     assert [note.models for note in notes] == [("openai/a",), ("d",)]
     assert all(note.severity == "high" for note in notes)
     assert "self_graded" not in kinds([own], [CHOICES])
+
+
+def test_cut_replies_are_severe_above_two_percent_of_a_seat_and_unrecorded_endings_are_said() -> None:
+    """3 of 150 is 2 %: not above. The staff's 1 of 30 + 2 of 30, the endings of 10 unknown, is 3 of 50: 6 %."""
+    replies = (
+        Replies("r1", "openai/d", "doctor", 150, 3, 0),
+        Replies("r1", "openai/s", "staff", 30, 1, 0),
+        Replies("r2", "openai/s", "staff", 30, 2, 10),
+        Replies("r1", "openai/g", "grader", 4, 4, 0),
+    )
+    basis = Basis([condition("a")], [extent("a", range(10), replies=replies)])
+    notes = of("cut", notes_of(basis, arms={CHOICES, ("multi_turn", "mcq")}))
+    assert [(note.severity, note.models) for note in notes] == [("high", ("a",)), ("low", ("a",))]
+    assert "3 of 50 replies of the staff (openai/s)" in notes[0].text
+    assert "10 replies of the staff" in notes[1].text
+    assert not of("cut", notes_of(basis, arms={CHOICES}))
+    assert "4 of 4 replies of the grader" in " ".join(note.text for note in of("cut", notes_of(basis, arms={FREE})))
+
+
+def test_summaries_that_invent_are_noted_where_answers_depend_on_them() -> None:
+    basis = Basis([condition("a")], [extent("a", range(10), summaries=Summaries(20, 15, 3))])
+    (note,) = of("unsaid", notes_of(basis, arms={("summarized", "mcq")}))
+    assert (note.severity, note.models) == ("high", ("a",))
+    assert all(words in note.text for words in ("3 of 15", "5 more", "not judged"))
+    assert not of("unsaid", notes_of(basis, arms={CHOICES, FREE}))
 
 
 def test_unfinished_runs_count_their_trials() -> None:

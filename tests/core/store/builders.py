@@ -97,6 +97,7 @@ def a_call(call_id: str, **changes: Any) -> Called:
         "model": "openai/a",
         "request": {"messages": [{"role": "user", "content": "Hé\u0000llo"}]},
         "response": "Since when?",
+        "finish_reason": "stop",
         "prompt_tokens": 10,
         "completion_tokens": 3,
         "latency_s": 0.5,

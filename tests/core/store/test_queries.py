@@ -8,15 +8,20 @@ import pytest
 
 from core.case import ASKS_FOR
 from core.events import Called, CallRecord
+from core.measures.base import MetricRequest
+from core.measures.missing import measure_missing
+from core.measures.spend import spend
+from core.measures.unsaid import UnsaidInSummaries
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.answers import case_scores, results
-from core.store.queries.calls import calls_of
+from core.store.queries.calls import calls_of, replies_cut
 from core.store.queries.cases import add_cases, case, cases
 from core.store.queries.grades import latest_grades
-from core.store.queries.judgements import add_judgements, judgements
+from core.store.queries.judgements import add_judgements, judgeable_conversations, judgements
 from core.store.queries.run_cases import run_cases
 from core.store.queries.runs import run, runs
+from core.store.queries.scores import Summaries, summaries_by_run
 from core.store.queries.trials import conversations, count_conversations, transcripts, trial_events
 from core.store.queries.utterances import utterances_of
 from core.store.selection import Selection
@@ -95,6 +100,37 @@ def test_a_call_that_failed_costs_nothing(store: Store) -> None:
         (stored,) = runs(cursor)
     assert stored.use["doctor"].failed == 1
     assert stored.cost_usd == 0.25
+
+
+def test_cut_replies_are_counted_by_run_model_and_role(store: Store) -> None:
+    """A call that failed has no reply; a reply whose end was not recorded is neither cut nor whole."""
+    ends = [("doctor", "stop"), ("doctor", "MAX_TOKENS"), ("doctor", None), ("staff", "length"), ("staff", "length")]
+    calls = [a_call(f"c{n}", role=role, finish_reason=end) for n, (role, end) in enumerate(ends)]
+    failed = a_call("c9", role="staff", finish_reason="length", response=None, error="empty: only thinking")
+    events = a_stream("run/1/0")
+    write_journal(store.journals, "run", a_header(), a_trial([events[0], *calls, failed, events[-1]]))
+    fold(store)
+    with store.read() as cursor:
+        counted = {(row.run_id, row.role): row[3:] for row in replies_cut(cursor) if row.model == "openai/a"}
+        assert counted == {("run", "doctor"): (3, 1, 1), ("run", "staff"): (2, 2, 0)}
+        assert replies_cut(cursor, ["other"]) == []
+    listed = {row["role"]: row for row in spend.rows(MetricRequest(store)) if isinstance(row, dict)}
+    assert {role: (row["cut"], row["ending_unknown"]) for role, row in listed.items()} == {
+        "doctor": (1, 1),
+        "staff": (2, 0),
+    }
+
+
+def test_summaries_are_counted_that_state_what_no_message_states(filled: Store) -> None:
+    """Both trials of the run have the summary “A man with a lump.”, and no message has a man."""
+    with filled.read() as cursor:
+        assert summaries_by_run(cursor, ["run", "later"]) == {"run": Summaries(2, 0, 0)}
+    measure_missing(filled, UnsaidInSummaries())
+    with filled.read() as cursor:
+        assert summaries_by_run(cursor, ["run", "later"]) == {"run": Summaries(2, 2, 2)}
+        judgeable = judgeable_conversations(cursor, summarised=True)
+        assert {conversation.trial_id for conversation in judgeable} == {"run/1/0", "run/2/0"}
+        assert not judgeable_conversations(cursor, trials=["later/1/0"], summarised=True)
 
 
 def test_cases_come_back_as_they_were(filled: Store) -> None:

@@ -217,8 +217,8 @@ _COUNTED: dict[Counted, tuple[str, str, str]] = {
 def shares_of(rows: Iterable[Row], counted: Counted) -> Iterator[Row]:
     """Yield a row for each condition of ``habits`` and counted value, such as each ending: its share (0 to 1).
 
-    The last of the ratings is ``UNREAD``: conversations whose rating could not be read. Before it comes ``NOT_JUDGED``
-    if a rule plays the patient of a conversation.
+    The last of the ratings is ``UNREAD``: conversations whose rating could not be read, or is void. Before it comes
+    ``NOT_JUDGED`` if a rule plays the patient of a conversation.
     """
     name, total_column, unit = _COUNTED[counted]
     for row in rows:

@@ -380,7 +380,7 @@ SUMMARY = _section(
     ),
     help=f"{_FORMULA} {PUBLISHED_WORDS} Cases: with any trial. With both answers: the cases of the part accuracy. "
     "Excluded from all parts: trials with a provider’s failure or refusal, or an answer without a grade. Not rated, "
-    "and not in empathy: conversations whose rating could not be read, or whose patient is a rule.",
+    "and not in empathy: conversations whose rating could not be read or is void, or whose patient is a rule.",
 )  # fmt: skip
 ACCURACIES = _section(
     "Accuracy after the conversation and on the whole question",
@@ -472,14 +472,15 @@ RATINGS = _section(
     axis="Share of conversations",
     folded=True,
     help="Ratings of the doctor’s empathy by the patient after the conversation, 1 (worst) to 5. If no rating could be "
-    "read in three replies, the conversation is not in the mean. A patient played by a rule does not rate.",
+    "read in three replies, or a quotation is not in the doctor’s messages, the conversation is not in the mean. A "
+    "patient played by a rule does not rate.",
 )
 RATING_LIST = _section(
     "Single ratings",
     "ratings",
     kind="table",
-    columns=("rating", "words", "case_key", "dataset", "model", "rater", "trial_id"),
-    heads={"words": "The rater’s words", "rater": "Rated by", "trial_id": "Trial"},
+    columns=("rating", "words", "case_key", "dataset", "model", "rater", "prompt_hash", "trial_id"),
+    heads={"words": "The rater’s words", "rater": "Rated by", "prompt_hash": "Prompts", "trial_id": "Trial"},
 )
 QUERIES = _section(
     "How each model asks",

@@ -54,6 +54,17 @@ def test_a_message_with_more_than_its_query_can_be_displayed_in_full(content: st
     assert displayed.whole == (content if goes != "nowhere" else None)
 
 
+def test_an_open_tag_is_passed_on_unless_its_conversation_ended_with_it() -> None:
+    """A conversation of an earlier version ended at an open tag, and is displayed as it was played."""
+    content = "<clinical>How is the pulse?"
+    then = Assessed(name=MISUSE, turn=0, values=("no_tag", "unclosed"))
+    now = Assessed(name=MISUSE, turn=0, values=("unclosed",))
+    assert message_of(content, now) == ShownMessage(GOES["staff"], "How is the pulse?", "staff", content)
+    assert message_of(content, then) == ShownMessage(GOES["nowhere"], content, "nowhere")
+    assert queries_passed_on([message(content), now]) == 1
+    assert queries_passed_on([message(content), then, Ended(reason="no_tag", doctor_turns=0)]) == 0
+
+
 INCOMPLETE = [
     ("<think>It may be", ""),
     ("<think>x</think><pati", ""),

@@ -50,10 +50,14 @@ MISUSES = [
     ("<think>nothing else", "", ("no_tag",), ""),
     ("Hello! <patient>How long?</patient>", "How long?", ("text_outside",), "Hello!"),
     ("<patient>A?</patient> and <clinical>B?</clinical>", "A? B?", ("text_outside",), "and"),
-    ("<patient>How long?", "", ("no_tag", "unclosed"), "<patient>How long?"),
+    ("<patient>How long?", "How long?", ("unclosed",), "<patient>How long?"),
+    ("Well. <clinical>The pulse?\n", "The pulse?", ("text_outside", "unclosed"), "<clinical>The pulse?"),
+    ("<patient>Is it < 3 days, or</pat", "Is it < 3 days, or", ("unclosed",), "<patient>Is it < 3 days, or</pat"),
+    ("<clinical>", "", ("no_tag", "unclosed", "empty"), "<clinical>"),
+    ("<patient>A <clinical>B</clinical>", "", ("no_tag", "unclosed", "nested"), "<patient>A <clinical>B</clinical>"),
     ("How long?</patient>", "", ("no_tag", "unclosed"), "How long?</patient>"),
     ("<patient>How long?</clinical>", "", ("no_tag", "unclosed"), "<patient>How long?</clinical>"),
-    ("<patient>A?</patient><clinical>B", "A?", ("unclosed",), "<clinical>B"),
+    ("<patient>A?</patient><clinical>B", "A? B", ("unclosed",), "<clinical>B"),
     (
         "<patient>A <clinical>B</clinical></patient>",
         "",
@@ -185,7 +189,7 @@ def test_the_queries_of_a_dialogue_with_their_replies() -> None:
         Turn("patient", "My toe hurts."),
         Turn("doctor", "<clinical>Uric acid?</clinical>"),
         Turn("staff", "That is not available."),
-        Turn("doctor", "<patient>Since when?</patient>"),
+        Turn("doctor", "<patient>Since when?"),
     )
     queries = [(q.turn, q.to, q.text, q.reply) for q in queries_of(dialogue)]
     assert queries == [
@@ -246,15 +250,19 @@ _PIECES = (
     "Patient: it hurts", "The pulse is 90/min.", "OUTSIDE", "<b>", "</b>", "“", "\0",
 )  # fmt: skip
 
+_IN_TAG = {
+    tag: re.compile(rf"<{tag}>(.*?)(?:</{tag}>|(?:</?[A-Za-z]*)?\Z)", re.DOTALL) for tag in ("patient", "clinical")
+}
+
 
 @given(st.lists(st.sampled_from(_PIECES), max_size=12).map("".join))
-def test_only_text_between_a_pair_of_tags_is_passed_on(message: str) -> None:
+def test_only_text_in_a_tag_is_passed_on(message: str) -> None:
     tags = read_tags(message)
     assert not (tags.ends and tags.queries)
     assert tags.queries or tags.ends != ("no_tag" in tags.misuses)
     for query in tags.queries:
         tag = {"patient": "patient", "staff": "clinical"}[query.to]
-        assert query.text in [" ".join(s.split()) for s in re.findall(f"<{tag}>(.*?)</{tag}>", message, re.DOTALL)]
+        assert query.text in [" ".join(s.split()) for s in _IN_TAG[tag].findall(message)]
     assert read_tags(f"<think><patient>Not this</patient></end></think>{message}") == tags
 
 
