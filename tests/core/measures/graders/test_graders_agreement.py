@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from core.errors import UsageError
-from core.events import COUNTED
 from core.measures.base import Row
-from core.measures.graders.agreement import VerdictTable, agreement_rows, cross_table, read_judged
+from core.measures.graders.agreement import VerdictTable, agreement_rows, crossed_rows, read_judged
 from core.store.database import Store
 from tests.core.measures.graders.graded import DOCTORS, OTHER, OWN, THIRD, judge_again
 
@@ -18,10 +17,9 @@ def of_graders(judged: VerdictTable, *graders: str, verdicts: str = "right or no
     return {row["measure"]: row for row in agreement_rows(judged) if label.items() <= row.label.items()}
 
 
-@pytest.mark.slow
 def test_two_graders_are_compared_on_what_both_judged(store: Store) -> None:
     judged = read_judged(store)
-    assert judged.graders == (OWN, OTHER, THIRD)  # the grader with the most verdicts comes first
+    assert judged.judges == (OWN, OTHER, THIRD)  # the grader with the most verdicts comes first
     pair = of_graders(judged, OWN, OTHER)
     agreed = pair["percent agreement"]
     # they agree on three of five common answers; the other grader has not judged the sixth
@@ -62,15 +60,16 @@ def test_three_graders_together_on_what_all_judged(store: Store) -> None:
     assert "Fleiss' kappa" not in of_graders(read_judged(store, [OWN, OTHER]), OWN, OTHER)
 
 
-@pytest.mark.slow
 def test_verdicts_crossed(store: Store) -> None:
-    table = cross_table(read_judged(store), OWN, OTHER)
-    right, wrong = COUNTED.index("correct"), COUNTED.index("incorrect")
-    assert table[right, right] == 2
-    assert table[right, wrong] == 1
-    assert table[wrong, right] == 1
-    assert table[wrong, wrong] == 1
-    assert table.sum() == 5
+    rows = list(crossed_rows(read_judged(store, [OWN, OTHER])))
+    crossed = {(row["first_verdict"], row["second_verdict"]): (row.n, row.estimate) for row in rows}
+    assert crossed == {
+        ("correct", "correct"): (2, pytest.approx(2 / 3)),
+        ("correct", "incorrect"): (1, pytest.approx(1 / 3)),
+        ("incorrect", "correct"): (1, 0.5),
+        ("incorrect", "incorrect"): (1, 0.5),
+    }
+    assert {(row["first"], row["second"], row["model"]) for row in rows} == {(OWN, OTHER, DOCTORS[0])}
 
 
 def test_a_grader_that_judged_nothing_is_named_with_those_that_did(store: Store) -> None:
