@@ -35,12 +35,10 @@ def accuracy_by_judge(judged: VerdictTable, panel: Sequence[str] = (), *, common
     """Return the accuracy of every model and arm by each grader, then by the panel, if there is one.
 
     ``ties`` counts answers that split the panel evenly; they are excluded as ungraded. ``common``: only answers that
-    all graders of ``judged`` have judged count for a grader. Raises ``UsageError`` for a panel of fewer than two, or
-    with a member twice.
+    all graders of ``judged`` have judged count for a grader.
     """
     tables, ties = [judged.common if common else judged], Counter[tuple[str, str, str]]()
     if panel:
-        _check(panel)
         tables.append(judged.panel(panel))
         for count in judged.of(panel).counts:
             tied = count.invalid is None and all_judged(count.verdicts) and majority(count.verdicts) is None
@@ -94,13 +92,9 @@ def judge_scores(judged: VerdictTable, judge: str) -> list[CaseScore]:
 def members(panel: str) -> list[str]:
     """Return the graders of a comma-separated list; raise ``UsageError`` for fewer than two, or duplicates."""
     graders = [name.strip() for name in panel.split(",") if name.strip()]
-    _check(graders)
-    return graders
-
-
-def _check(panel: Sequence[str]) -> None:
-    if len(set(panel)) < 2 or len(set(panel)) < len(panel):
+    if len(set(graders)) < 2 or len(set(graders)) < len(graders):
         raise UsageError("A panel needs two or more different graders: --panel openai/gpt-4o,reference/names,…")
+    return graders
 
 
 def corrected_by_judge(store: Store, graders: Sequence[str], panel: Sequence[str] = ()) -> list[Row]:

@@ -230,16 +230,12 @@ class AnswerToGrade:
         return self.case_key, self.content_hash
 
 
-@dataclass(frozen=True)
-class EarlierVerdict:
-    """A grader's verdict on a response to a case with this answer, and the calls behind it."""
+class ResponseVerdict(NamedTuple):
+    """A grader's verdict on a response, and its calls; a reused verdict keeps them, which marks it as reused."""
 
-    question_type: QuestionType
-    answer: str
-    response: str
     extracted: str | None
     verdict: Verdict
-    call_ids: Sequence[str]
+    call_ids: tuple[str, ...] = ()
 
 
 def answers_to_grade(
@@ -264,14 +260,14 @@ def answers_to_grade(
 
 def earlier_verdicts(
     cursor: duckdb.DuckDBPyConnection, model: str, prompt_hash: str, reading: int = 1
-) -> list[EarlierVerdict]:
-    """Return a model's verdicts with these prompts in earlier gradings, the newest of each answer and response.
+) -> dict[tuple[QuestionType, str, str], ResponseVerdict]:
+    """Return (question type, right answer, response) → a model's newest verdict with these prompts.
 
     Verdicts that a version of the parser before ``reading`` could not read are omitted: they may be readable now. The
     name of a prompt pack after that of the model (``openai/gpt-4o [mine]``) is ignored if the prompts are equal.
     """
     rows = cursor.execute(_EARLIER, {"model": model, "prompt_hash": prompt_hash, "reading": reading}).fetchall()
-    return [EarlierVerdict(*row) for row in rows]
+    return {tuple(key): ResponseVerdict(extracted, verdict, tuple(calls)) for *key, extracted, verdict, calls in rows}
 
 
 def choices_to_read(cursor: duckdb.DuckDBPyConnection, run_id: str, version: int) -> list[AnswerToGrade]:
