@@ -63,7 +63,9 @@ def report(
     graders: Annotated[
         str | None, "Only rows of these graders, with commas; all without it (not for differences)."
     ] = None,
-    common: Annotated[bool, "For accuracy: only answers that all graders have judged."] = False,
+    common: Annotated[
+        bool, "For accuracy: only answers that all graders have judged; otherwise each has its own answers."
+    ] = False,
 ) -> Iterator[Listed]:
     """Report on graders of free responses; the newest verdict of a grader on an answer counts.
 
@@ -261,6 +263,7 @@ ACCURACY = Section(
     "Accuracy by grader",
     report,
     {"part": "accuracy"},
+    controls=("common",),
     kind="bars",
     series="judge",
     place="model",
@@ -292,13 +295,13 @@ CONTRADICTIONS = Section(
     series="grader",
     place="judged_again",
     panel="model",
-    axis="Judged both ways",
+    axis="Share judged both ways",
     words={
         "the same response": "The same response",
         "the same diagnosis": "The same diagnosis read out",
         "the same answer": "One answer, judged again",
     },
-    heads={"judged_again": "Judged more than once", "both_ways": "Judged both ways", "pairs": "Of pairs"},
+    heads={"judged_again": "Judged more than once", "both_ways": "Both ways", "pairs": "Of pairs"},
     help="A pair is a right answer with the same response, or with the same diagnosis extracted from it, that a grader "
     "judged more than once under the same prompts; “one answer, judged again” is the same answer. Judged both ways: "
     "right in one judgement and not right in another. A verdict copied from an earlier identical answer is not counted "
