@@ -23,6 +23,7 @@ def store(tmp_path: Path) -> Store:
     return copy_of(three_graders, tmp_path)
 
 
+@pytest.mark.slow
 def test_graders_are_listed_with_their_answers_verdicts_and_prompts(store: Store) -> None:
     judge_again(store, OTHER, {"t000": "correct"}, 60.0, "abc")
     judge_again(store, OTHER, {"t021": "provider_error"}, 70.0, "abc")
@@ -109,9 +110,7 @@ def test_where_two_graders_differ(store: Store) -> None:
         "first_grader": OWN, "first_read_as": "Gout", "first_verdict": "incorrect",
         "second_grader": OTHER, "second_read_as": "Eczema", "second_verdict": "correct",
     }  # fmt: skip
-
-
-def test_without_named_graders_the_newest_verdict_is_compared_with_the_one_before(store: Store) -> None:
+    # without named graders the newest verdict is compared with the one before
     with store.read() as cursor:
         rows = {row["trial_id"]: row for row in differences(cursor)}
     # verdicts of OWN, OTHER, THIRD: t001 no, yes, yes (the last two agree); t010 yes, yes, no; t011 yes, no, yes
