@@ -47,7 +47,6 @@ RULES: Mapping[QuestionType, Rule] = {"mcq": "mcq_graded", **{name: name for nam
 BY_RULE = "rules"
 """The grader that reads answers with choices by the strict rule."""
 Subject = Literal["answers", "closing"]
-_COMPARISON = "grader_judge"
 _NAME_TOKENS = 8
 _REPLY_TOKENS = 4
 _LISTED = 3
@@ -260,11 +259,11 @@ class Regrading(AskJob[ToGrade]):
     def seats(self, registry: Registry, plan: JobPlan, store: Store) -> dict[str, Seat]:
         seats = {}
         for name, run in {item.run.memory: item.run for item in plan.todo}.items():
-            grader, memory = None, memory_of(store, run.judge)
+            grader: Callable[[], Grader] | None = None
             if self.grader != BY_RULE:
                 make = Casting(registry, run.judge.pack, base_url=self.base_url).graders(run.judge.model)
                 grader = make if self.again else partial(_same, make())
-            seats[name] = Seat(grader, SingleFlightCache if self.again else partial(_same, memory))
+            seats[name] = Seat(grader, SingleFlightCache if self.again else partial(_same, memory_of(store, run.judge)))
         return seats
 
     async def ask(self, item: ToGrade, seats: Mapping[str, Seat]) -> ItemResult:
@@ -316,7 +315,8 @@ class Regrading(AskJob[ToGrade]):
         calls, prompt = 0, 0.0
         for run, answer in asked:
             case, render = run.cases[answer.case], run.judge.pack.render
-            name, accepted = (ACCEPTED_PROMPT, {"accepted": [*case.accepted]}) if case.accepted else (_COMPARISON, {})
+            accepted = {"accepted": [*case.accepted]} if case.accepted else {}
+            name = ACCEPTED_PROMPT if accepted else "grader_judge"
             compare = estimated_tokens(render(name, answer=case.answer, extracted="", **accepted)) + _NAME_TOKENS
             listed = answer.question_type == "frq_top3"
             extract = 0.0 if listed else estimated_tokens(render("grader_extract", response=answer.response))

@@ -95,7 +95,7 @@ def _draw_tab(
     options = {"graders": ",".join(names), **ask_options(names)}
     groups = [*combinations(names, 2), tuple(names)]
     in_words = {", ".join(group): " · ".join(names[grader] for grader in group) for group in groups}
-    words = {**in_words, **names, PANEL: "Panel (majority)", "": "the run’s own, or none"}
+    words = {**in_words, **names, PANEL: "Panel (majority)"}
     for key, section in sections.items():
         draw_section(section, selection, options=options, names=words, name=f"graders_{key}")
 

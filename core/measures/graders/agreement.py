@@ -114,23 +114,25 @@ def agreement_rows(judged: VerdictTable) -> Iterator[Row]:
 
 
 def _agreement_of(label: dict[str, str], numbers: Counter[CaseVerdicts], group: Sequence[int]) -> Iterator[Row]:
-    common, left_out = Counter[CaseVerdicts](), 0
+    common, left_out = Counter[tuple[str, tuple[Verdict, ...]]](), 0
     for (case, kinds), n in numbers.items():
-        given = tuple(kinds[place] for place in group)
-        if all(given):
+        given = tuple(kind for place in group if (kind := kinds[place]))
+        if len(given) == len(group):
             common[case, given] += n
-        elif any(given):
+        elif given:
             left_out += n
-    for words, values in {"right or not": (True, False), "all kinds": KINDS_OF_VERDICT}.items() if common else ():
+    for words, size in (("right or not", 2), ("all kinds", len(KINDS_OF_VERDICT))) if common else ():
+        code = {kind: int(kind != "correct") if size == 2 else n for n, kind in enumerate(KINDS_OF_VERDICT)}
         answered = Counter[tuple[str, tuple[int, ...]]]()
         for (case, given), n in common.items():
-            places = [values.index(kind == "correct" if True in values else kind) for kind in given]
-            counted = places if len(group) == 2 else [places.count(value) for value in range(len(values))]
-            answered[case, tuple(counted)] += n
+            answered[case, tuple(code[kind] for kind in given)] += n
         if len(group) == 2:
-            found = of_two({(case, *pair): n for (case, pair), n in answered.items()}, len(values))  # type: ignore[misc]
+            found = of_two({(case, one, other): n for (case, (one, other)), n in answered.items()}, size)
         else:
-            found = of_many(answered)
+            patterns = Counter[tuple[str, tuple[int, ...]]]()
+            for (case, codes), n in answered.items():
+                patterns[case, tuple(codes.count(code) for code in range(size))] += n
+            found = of_many(patterns)
         for name in ("percent_agreement", "cohen_kappa" if len(group) == 2 else "fleiss_kappa", "gwet_ac"):
             value, (low, high) = found.coefficients[name]
             yield Row(

@@ -256,6 +256,7 @@ JUDGED = Section(
     {"part": "judged"},
     kind="table",
     heads={"answers": "Answers judged", "last_verdict": "Last verdict"},
+    words={"": "the run’s own, or none"},
     help="Prompts: hashes of the two prompts of a regrading; empty for the run’s prompts, or none.",
     page="judges",
 )

@@ -267,7 +267,10 @@ def earlier_verdicts(
     name of a prompt pack after that of the model (``openai/gpt-4o [mine]``) is ignored if the prompts are equal.
     """
     rows = cursor.execute(_EARLIER, {"model": model, "prompt_hash": prompt_hash, "reading": reading}).fetchall()
-    return {tuple(key): ResponseVerdict(extracted, verdict, tuple(calls)) for *key, extracted, verdict, calls in rows}
+    return {
+        (question_type, answer, response): ResponseVerdict(extracted, verdict, tuple(calls))
+        for question_type, answer, response, extracted, verdict, calls in rows
+    }
 
 
 def choices_to_read(cursor: duckdb.DuckDBPyConnection, run_id: str, version: int) -> list[AnswerToGrade]:
