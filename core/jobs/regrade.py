@@ -263,7 +263,10 @@ class Regrading(AskJob[ToGrade]):
             if self.grader != BY_RULE:
                 make = Casting(registry, run.judge.pack, base_url=self.base_url).graders(run.judge.model)
                 grader = make if self.again else partial(_same, make())
-            seats[name] = Seat(grader, SingleFlightCache if self.again else partial(_same, memory_of(store, run.judge)))
+            memory: Callable[[], SingleFlightCache[Key, ResponseVerdict]] = SingleFlightCache
+            if not self.again:
+                memory = partial(_same, memory_of(store, run.judge))
+            seats[name] = Seat(grader, memory)
         return seats
 
     async def ask(self, item: ToGrade, seats: Mapping[str, Seat]) -> ItemResult:

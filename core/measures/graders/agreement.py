@@ -29,7 +29,8 @@ KINDS_OF_VERDICT = tuple(verdict for verdict in COUNTED if verdict not in ("refu
 
 Blank answers are not sent to graders.
 """
-_KIND: dict[Verdict | None, Verdict] = {**{kind: kind for kind in KINDS_OF_VERDICT}, "refused_in_words": "no_diagnosis"}
+_KIND: dict[Verdict | None, Verdict] = {kind: kind for kind in KINDS_OF_VERDICT}
+_KIND["refused_in_words"] = "no_diagnosis"
 Verdicts = Sequence[Verdict | None]
 CaseVerdicts = tuple[str, tuple[Verdict | None, ...]]
 """A case, and the kind of verdict by each judge; ``None`` without a verdict that counts."""

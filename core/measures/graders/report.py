@@ -31,7 +31,7 @@ CORRECTED = (
 
 
 GradersPart = Literal["agreement", "crossed", "flips", "differences", "accuracy", "judged"]
-VERDICTS: Mapping[str, str] = {**VERDICT}
+VERDICTS: Mapping[str, str] = dict(VERDICT.items())
 _LONG = 60
 """Maximum number of characters of a response in a table."""
 
