@@ -370,8 +370,9 @@ def _graded(item: ToGrade, judged: ResponseVerdict, counts: Mapping[str, int]) -
     line = GradesLine(
         run_id=run.header.run_id, trial_id=answer.trial_id, grades=[grade], answers=[] if end is None else [end]
     )
-    changed = {"changed": judged.verdict != run.usual_answer(answer).verdict} if end is None else {judged.verdict: 1}
-    return ItemResult([line], counts={**counts, **changed}, events=[grade])
+    changed = judged.verdict != run.usual_answer(answer).verdict
+    more: dict[str, int] = {"changed": changed} if end is None else {judged.verdict: 1}
+    return ItemResult([line], counts={**counts, **more}, events=[grade])
 
 
 async def _judged(item: ToGrade, grader: Grader) -> ResponseVerdict | str:
