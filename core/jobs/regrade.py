@@ -9,11 +9,11 @@ earlier re-gradings are reused, so that no request is paid for twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from typing import Annotated, Literal, NamedTuple, TypeVar, get_args
 
-from core.agents.base import Grader, GraderResult
+from core.agents.base import Grader
 from core.agents.grader import ACCEPTED_PROMPT, READING_VERSION, SingleFlightCache
 from core.agents.mcq import STRICT_VERSION, judge_strict
 from core.case import Case
@@ -24,14 +24,20 @@ from core.frameworks.base import default_pack, framework, frameworks
 from core.frameworks.casting import Casting, is_model
 from core.frameworks.starts import CAMPAIGN, RELEASE, Missing
 from core.jobs.ask_job import AskJob, AskOutcome, ItemResult, JobPlan, JobSize, JournalWork, estimated_tokens
-from core.jobs.run_grader import Key, Packs, ResponseVerdict, RunGrader, accepting, judge_of, memory_of
+from core.jobs.run_grader import Key, Packs, RunGrader, accepting, judge_of, memory_of
 from core.journal import GradesLine, RunHeader, journal_path, read_header
 from core.models.registry import Registry
-from core.store.database import Store
+from core.store.database import Cursor, Store
 from core.store.queries.case_labels import with_accepted
 from core.store.queries.cases import CaseKey, cases_answered
-from core.store.queries.conversation_ends import ConversationEnd, ends_without_answer
-from core.store.queries.grades import AnswerToGrade, answers_to_grade, choices_to_read, runs_read_before
+from core.store.queries.conversation_ends import ends_without_answer
+from core.store.queries.grades import (
+    AnswerToGrade,
+    ResponseVerdict,
+    answers_to_grade,
+    choices_to_read,
+    runs_read_before,
+)
 from core.store.queries.runs import campaign_ids, header_of
 
 FREE = GRADED_TYPES
@@ -45,6 +51,7 @@ _NAME_TOKENS = 8
 _REPLY_TOKENS = 4
 _LISTED = 3
 """Maximum of diagnoses in a list, each of which is judged."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,11 @@ class RunPlan:
     def key(self, answer: AnswerToGrade) -> Key:
         return self.judge.key(self.cases[answer.case], answer)
 
+    @property
+    def memory(self) -> str:
+        """What verdicts are remembered for: the prompts, or by rule the run, which says how its choices were shown."""
+        return self.header.run_id if self.judge.model == BY_RULE else self.judge.prompt_hash
+
 
 def _place(answer: AnswerToGrade) -> str:
     return f"{answer.trial_id} {answer.format}:{answer.question_type}"
@@ -85,16 +97,11 @@ class ToGrade(NamedTuple):
     answer: AnswerToGrade
 
 
-class OpenGraders(NamedTuple):
-    """Hash of prompts → a function that opens a grader with them, an open grader, and its earlier verdicts.
+class Seat(NamedTuple):
+    """Returns a grader (``None`` for the strict rule) and the verdicts that are remembered; new ones to ask again."""
 
-    ``readings`` are those of the strict rule: equal responses to one case are read once.
-    """
-
-    makers: dict[str, Callable[[], Grader]]
-    graders: dict[str, Grader]
-    memories: dict[str, SingleFlightCache[Key, ResponseVerdict]]
-    readings: dict[Any, GraderResult]
+    grader: Callable[[], Grader] | None
+    memory: Callable[[], SingleFlightCache[Key, ResponseVerdict]]
 
 
 @dataclass(frozen=True)
@@ -160,13 +167,23 @@ class Regrading(AskJob[ToGrade]):
         by_rule = self.grader == BY_RULE
         with store.read() as cursor:
             run_ids = self.run_ids or (runs_read_before(cursor, STRICT_VERSION) if by_rule else campaign_ids(cursor))
-        if by_rule:
-            read = [self._choices(store, run_id, packs) for run_id in run_ids]
-            return JobPlan(f"version {STRICT_VERSION} of the strict rule", [self._part(run) for run in read], 0, [])
-        if not run_ids:
+        if not run_ids and not by_rule:
             raise Missing("There is no campaign to grade.", CAMPAIGN, RELEASE)
-        of_run = self._ends if self.of == "closing" else self._answers
-        runs = [run for run_id in run_ids if (run := of_run(store, run_id, registry, packs)).answers]
+        read = self._choices if by_rule else self._ends if self.of == "closing" else self._answers
+        runs = []
+        for run_id in run_ids:
+            with store.read() as cursor:
+                header = header_of(cursor, run_id)
+                if header is None:
+                    raise UsageError(f"There is no run {run_id!r}; `python -m core runs` lists them.")
+                if by_rule:
+                    judge = RunGrader(BY_RULE, "rule", packs(framework().name))
+                else:
+                    judge = judge_of(header, self.grader, self.prompts, registry, packs)
+                runs.append(read(cursor, header, judge))
+        if by_rule:
+            return JobPlan(f"version {STRICT_VERSION} of the strict rule", [self._part(run) for run in runs], 0, [])
+        runs = [run for run in runs if run.answers]
         if not runs and self.of == "closing":
             raise Missing(
                 "There is no conversation whose closing diagnosis can be graded: a campaign needs an arm with free "
@@ -181,62 +198,53 @@ class Regrading(AskJob[ToGrade]):
         graded = sum(run.answers - len(run.todo) for run in runs)
         return JobPlan(runs[0].judge.stored_name, [self._part(run) for run in runs], graded, [runs[0].judge.model])
 
-    def _answers(self, store: Store, run_id: str, registry: Registry, packs: Packs) -> RunPlan:
-        header = _header(store, run_id)
-        with store.read() as cursor:
-            judge = judge_of(header, self.grader, self.prompts, registry, packs)
-            rules = {name: RULES[name] for name in self.types}
-            usual = answers_to_grade(cursor, run_id, rules, self.limit)
-            answers, cases = usual, cases_answered(cursor, run_id) if usual else {}
-            if self.accepted and usual:
-                cases = with_accepted(cursor, cases)
-                judge = accepting(judge, cases.values())
-                answers = answers_to_grade(cursor, run_id, rules, self.limit, accepting=judge.prompt_hash)
+    def _answers(self, cursor: Cursor, header: RunHeader, judge: RunGrader) -> RunPlan:
+        rules = {name: RULES[name] for name in self.types}
+        usual = answers_to_grade(cursor, header.run_id, rules, self.limit)
+        answers, cases = usual, cases_answered(cursor, header.run_id) if usual else {}
+        if self.accepted and usual:
+            cases = with_accepted(cursor, cases)
+            judge = accepting(judge, cases.values())
+            answers = answers_to_grade(cursor, header.run_id, rules, self.limit, accepting=judge.prompt_hash)
         if answers:
             _check_journal(header)
         todo = answers if self.again else [answer for answer in answers if not judge.has_judged(answer)]
         return RunPlan(header, judge, todo, cases, len(answers), {_place(answer): answer for answer in usual})
 
-    def _ends(self, store: Store, run_id: str, registry: Registry, packs: Packs) -> RunPlan:
+    def _ends(self, cursor: Cursor, header: RunHeader, judge: RunGrader) -> RunPlan:
         """Return a run with the ends of its conversations that are no answer yet."""
-        ends, graded, cases = list[ConversationEnd](), 0, dict[CaseKey, Case]()
-        header = _header(store, run_id)
-        with store.read() as cursor:
-            if header.protocol in frameworks() and CLOSING in framework(header.protocol).arms:
-                ends, graded = ends_without_answer(cursor, run_id, self.limit)
-                cases = cases_answered(cursor, run_id) if ends else {}
-        if ends:
-            _check_journal(header)
+        if header.protocol not in frameworks() or CLOSING not in framework(header.protocol).arms:
+            return RunPlan(header, judge, [], {}, 0)
+        ends, graded = ends_without_answer(cursor, header.run_id, self.limit)
+        if not ends:
+            return RunPlan(header, judge, [], {}, graded)
+        _check_journal(header)
+        cases = cases_answered(cursor, header.run_id)
         given = {end.trial_id: closing_answer(end.ended, end.last) for end in ends if end.case in cases}
         todo = [
             AnswerToGrade(end.trial_id, *end.case, *CLOSING, given[end.trial_id].response or "", None)
             for end in ends
             if end.trial_id in given
         ]
-        judge = judge_of(header, self.grader, self.prompts, registry, packs)
         return RunPlan(header, judge, todo, cases, graded + len(todo), ends=given)
 
-    def _choices(self, store: Store, run_id: str, packs: Packs) -> RunPlan:
+    def _choices(self, cursor: Cursor, header: RunHeader, judge: RunGrader) -> RunPlan:
         """Return a run with the answers that an earlier version of the strict rule read.
 
         A run whose journal is gone fails alone, unless it was asked for by name.
         """
-        header = _header(store, run_id)
-        with store.read() as cursor:
-            todo = choices_to_read(cursor, run_id, STRICT_VERSION)
-            cases, problem, many = dict[CaseKey, Case](), "", list[str]()
-            try:
-                if todo:
-                    _check_journal(header)
-                    cases = cases_answered(cursor, run_id)
-                if any(answer.question_type == "mcq_answers" for answer in todo):
-                    many = _many_choices(header)
-            except AnamnesisError as error:
-                if self.run_ids:
-                    raise
-                problem = str(error)
-        judge = RunGrader(BY_RULE, "rule", packs(framework().name))
-        return RunPlan(header, judge, todo, cases, len(todo), many=many, problem=problem)
+        plan = RunPlan(header, judge, choices_to_read(cursor, header.run_id, STRICT_VERSION), {}, 0)
+        try:
+            if plan.todo:
+                _check_journal(header)
+                plan = replace(plan, cases=cases_answered(cursor, header.run_id))
+            if any(answer.question_type == "mcq_answers" for answer in plan.todo):  # only the journal has its choices
+                plan = replace(plan, many=read_header(journal_path(header.run_id)).many_choices)
+        except AnamnesisError as error:
+            if self.run_ids:
+                raise
+            return replace(plan, problem=str(error))
+        return plan
 
     def _part(self, run: RunPlan) -> JournalWork:
         return JournalWork(
@@ -248,43 +256,40 @@ class Regrading(AskJob[ToGrade]):
             run.header,
         )
 
-    def seats(self, registry: Registry, plan: JobPlan, store: Store) -> OpenGraders:
-        seats = OpenGraders({}, {}, {}, {})
-        if self.grader == BY_RULE:
-            return seats
-        for judge in {item.run.judge.prompt_hash: item.run.judge for item in plan.todo}.values():
-            make = Casting(registry, judge.pack, base_url=self.base_url).graders(judge.model)
-            seats.makers[judge.prompt_hash], seats.graders[judge.prompt_hash] = make, make()
-            seats.memories[judge.prompt_hash] = memory_of(store, judge)
+    def seats(self, registry: Registry, plan: JobPlan, store: Store) -> dict[str, Seat]:
+        seats = {}
+        for name, run in {item.run.memory: item.run for item in plan.todo}.items():
+            grader: Callable[[], Grader] | None = None
+            if self.grader != BY_RULE:
+                make = Casting(registry, run.judge.pack, base_url=self.base_url).graders(run.judge.model)
+                grader = make if self.again else partial(_same, make())
+            memory: Callable[[], SingleFlightCache[Key, ResponseVerdict]] = SingleFlightCache
+            if not self.again:
+                memory = partial(_same, memory_of(store, run.judge))
+            seats[name] = Seat(grader, memory)
         return seats
 
-    async def ask(self, item: ToGrade, seats: OpenGraders) -> ItemResult:
+    async def ask(self, item: ToGrade, seats: Mapping[str, Seat]) -> ItemResult:
         """Grade one answer; a provider's failure does not replace an earlier verdict."""
         run, answer = item
         if run.problem:
             return ItemResult(failure=run.problem)
-        if self.grader == BY_RULE:
-            return _read(item, seats.readings)
         end = run.ends.get(answer.trial_id)
         if end is not None and end.response is None:
             line = GradesLine(run_id=run.header.run_id, trial_id=answer.trial_id, grades=[], answers=[end])
             return ItemResult([line], counts={str(end.reason): 1})
-        judge, key = run.judge, run.key(answer)
-        case, usual = run.cases[answer.case], run.usual_answer(answer)
-        if judge.adopts(case, usual) and usual.verdict and not self.again:
-            adopted = ResponseVerdict(usual.extracted, usual.verdict)
-            return _graded(item, adopted, {"adopted": True})
-        memory: SingleFlightCache[Key, ResponseVerdict] = (
-            SingleFlightCache() if self.again else seats.memories[judge.prompt_hash]
-        )
+        key, usual = run.key(answer), run.usual_answer(answer)
+        if run.judge.adopts(run.cases[answer.case], usual) and usual.verdict and not self.again:
+            return _graded(item, ResponseVerdict(usual.extracted, usual.verdict), {"adopted": True})
+        seat = seats[run.memory]
+        memory = seat.memory()
         async with memory.turn(key) as asking:
             if asking:
-                hash_ = judge.prompt_hash
-                judged = await _judged(item, seats.makers[hash_]() if self.again else seats.graders[hash_])
+                judged = _read(item) if seat.grader is None else await _judged(item, seat.grader())
                 if isinstance(judged, str):
                     return ItemResult(failure=judged, final=False)
                 memory.values[key] = judged
-        return _graded(item, memory.values[key], {"saved": not asking and is_model(judge.model)})
+        return _graded(item, memory.values[key], {"saved": not asking and is_model(run.judge.model)})
 
     def size(self, plan: JobPlan, store: Store) -> JobSize:
         """Count one request for equal responses, and none for a response with an earlier verdict of this grader."""
@@ -300,33 +305,28 @@ class Regrading(AskJob[ToGrade]):
             counts = {"free responses": len(todo) + plan.kept, **judged_before}
         if not is_model(model):
             return JobSize({"grader": (model, (0, 0.0, 0.0))}, counts | {"to judge": len(todo)})
-        judged: dict[str, set[Key]] = {}
-        requests, calls, prompt = 0, 0, 0.0
-        for run, answer in todo:
-            judge, key = run.judge, run.key(answer)
-            case = run.cases[answer.case]
-            if not answer.response:
-                continue
-            if not self.again:
-                if judge.adopts(case, run.usual_answer(answer)):
-                    continue
-                if judge.prompt_hash not in judged:
-                    judged[judge.prompt_hash] = set(memory_of(store, judge).values)
-                if key in judged[judge.prompt_hash]:
-                    continue
-                judged[judge.prompt_hash].add(key)
-            question_type, _, response = key
-            values: dict[str, Any] = {"answer": case.answer, "extracted": ""}
-            prompt_name = "grader_judge"
-            if case.accepted:
-                prompt_name, values["accepted"] = ACCEPTED_PROMPT, list(case.accepted)
-            steps, compare = 2, estimated_tokens(judge.pack.render(prompt_name, **values)) + _NAME_TOKENS
-            tokens = estimated_tokens(judge.pack.render("grader_extract", response=response)) + compare
-            if question_type == "frq_top3":
-                steps, tokens = _LISTED, _LISTED * compare
-            requests, calls, prompt = requests + 1, calls + steps, prompt + tokens
+        known: dict[str, set[Key]] = {}
+        asked: list[ToGrade] = []
+        for item in todo:
+            run, answer = item
+            if not self.again and run.memory not in known:
+                known[run.memory] = set(memory_of(store, run.judge).values)
+            adopted = run.judge.adopts(run.cases[answer.case], run.usual_answer(answer))
+            if answer.response and (self.again or not (adopted or run.key(answer) in known[run.memory])):
+                asked.append(item)
+                known.setdefault(run.memory, set()).add(run.key(answer))
+        calls, prompt = 0, 0.0
+        for run, answer in asked:
+            case, render = run.cases[answer.case], run.judge.pack.render
+            accepted = {"accepted": [*case.accepted]} if case.accepted else {}
+            name = ACCEPTED_PROMPT if accepted else "grader_judge"
+            compare = estimated_tokens(render(name, answer=case.answer, extracted="", **accepted)) + _NAME_TOKENS
+            listed = answer.question_type == "frq_top3"
+            extract = 0.0 if listed else estimated_tokens(render("grader_extract", response=answer.response))
+            calls += _LISTED if listed else 2
+            prompt += _LISTED * compare if listed else extract + compare
         roles = {"grader": (model, (calls, prompt, float(calls * _REPLY_TOKENS)))}
-        return JobSize(roles, counts | {"equal to others": len(todo) - requests, "to judge": requests})
+        return JobSize(roles, counts | {"equal to others": len(todo) - len(asked), "to judge": len(asked)})
 
     @classmethod
     def summary(cls, outcome: AskOutcome) -> Iterable[str]:
@@ -347,26 +347,32 @@ class Regrading(AskJob[ToGrade]):
 _VERDICTS = frozenset(get_args(Verdict))
 
 
+def _same(value: T) -> T:
+    return value
+
+
 def _graded(item: ToGrade, judged: ResponseVerdict, counts: Mapping[str, int]) -> ItemResult:
     """Return the result of an answer with its verdict; a change is one of the usual verdict."""
     run, answer = item
+    by_rule, by_model = run.judge.model == BY_RULE, is_model(run.judge.model)
     grade = Graded(
         format=answer.format,
         question_type=answer.question_type,
-        rule=RULES[answer.question_type],
+        rule="mcq_strict" if by_rule else RULES[answer.question_type],
         grader=run.judge.stored_name,
         extracted=judged.extracted,
         verdict=judged.verdict,
         call_ids=judged.call_ids,
         prompt_hash=run.judge.prompt_hash,
-        rule_version=READING_VERSION if is_model(run.judge.model) else 1,
+        rule_version=STRICT_VERSION if by_rule else READING_VERSION if by_model else 1,
     )
-    if end := run.ends.get(answer.trial_id):  # there was no verdict to change
-        line = GradesLine(run_id=run.header.run_id, trial_id=answer.trial_id, grades=[grade], answers=[end])
-        return ItemResult([line], counts={**counts, judged.verdict: 1}, events=[grade])
-    line = GradesLine(run_id=run.header.run_id, trial_id=answer.trial_id, grades=[grade])
+    end = run.ends.get(answer.trial_id)  # there was no verdict to change
+    line = GradesLine(
+        run_id=run.header.run_id, trial_id=answer.trial_id, grades=[grade], answers=[] if end is None else [end]
+    )
     changed = judged.verdict != run.usual_answer(answer).verdict
-    return ItemResult([line], counts={**counts, "changed": changed}, events=[grade])
+    more: dict[str, int] = {"changed": changed} if end is None else {judged.verdict: 1}
+    return ItemResult([line], counts={**counts, **more}, events=[grade])
 
 
 async def _judged(item: ToGrade, grader: Grader) -> ResponseVerdict | str:
@@ -383,36 +389,14 @@ async def _judged(item: ToGrade, grader: Grader) -> ResponseVerdict | str:
     return judged or failure
 
 
-def _read(item: ToGrade, readings: dict[Any, GraderResult]) -> ItemResult:
-    """Return the result of an answer with choices, with its verdict by the strict rule."""
+def _read(item: ToGrade) -> ResponseVerdict:
+    """Return the verdict on an answer with choices by the strict rule."""
     run, answer = item
-    key = (run.header.run_id, answer.case, answer.question_type, answer.response)
-    if key not in readings:
-        case, many = run.cases[answer.case], answer.question_type == "mcq_answers"
-        # the question showed no letters in a release or under ``mcq_answers``
-        lettered = not many and run.header.source != "release"
-        choices = run.many if many else case.choices
-        readings[key] = judge_strict(answer.response, case.answer, choices, lettered=lettered)
-    judged = readings[key]
-    grade = Graded(
-        format=answer.format,
-        question_type=answer.question_type,
-        grader=run.judge.stored_name,
-        rule=judged.rule,
-        extracted=judged.extracted,
-        verdict=judged.verdict,
-        rule_version=judged.rule_version,
-    )
-    line = GradesLine(run_id=run.header.run_id, trial_id=answer.trial_id, grades=[grade])
-    return ItemResult([line], counts={"changed": judged.verdict != answer.verdict})
-
-
-def _header(store: Store, run_id: str) -> RunHeader:
-    with store.read() as cursor:
-        header = header_of(cursor, run_id)
-    if header is None:
-        raise UsageError(f"There is no run {run_id!r}; `python -m core runs` lists them.")
-    return header
+    case, many = run.cases[answer.case], answer.question_type == "mcq_answers"
+    # the question showed no letters in a release or under ``mcq_answers``
+    lettered = not many and run.header.source != "release"
+    read = judge_strict(answer.response, case.answer, run.many if many else case.choices, lettered=lettered)
+    return ResponseVerdict(read.extracted, read.verdict)
 
 
 def _check_journal(header: RunHeader) -> None:
@@ -425,11 +409,3 @@ def _check_journal(header: RunHeader) -> None:
         raise UsageError(
             f"The journal of run {header.run_id} is gone, and new verdicts are kept there: restore {path} first."
         )
-
-
-def _many_choices(header: RunHeader) -> list[str]:
-    """Return the choices of ``mcq_answers``, which only the journal contains."""
-    path = journal_path(header.run_id)
-    if not path.exists():
-        raise UsageError(f"The journal of run {header.run_id} is gone, and the choices with it: restore {path} first.")
-    return read_header(path).many_choices

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from core.agents.grader import ACCEPTED_PROMPT, READING_VERSION, SingleFlightCache
 from core.case import Case
 from core.errors import UsageError
-from core.events import QuestionType, Verdict
+from core.events import QuestionType
 from core.frameworks.base import framework, frameworks, grades_itself
 from core.frameworks.casting import REFERENCE, full_name, is_model
 from core.jobs.engine import REGRADING
@@ -19,7 +19,7 @@ from core.models.registry import Registry
 from core.prompts import PromptPack, grader_hash, load_pack
 from core.store.conditions import ACCEPTED
 from core.store.database import Store
-from core.store.queries.grades import AnswerToGrade, earlier_verdicts
+from core.store.queries.grades import AnswerToGrade, ResponseVerdict, earlier_verdicts
 
 Key = tuple[QuestionType, str, str]
 """What a verdict depends on: question type, the reference (answer, or hash of the case), and the response."""
@@ -119,25 +119,10 @@ def _if_there(place: str, packs: Packs) -> PromptPack | None:
         return None
 
 
-@dataclass(frozen=True)
-class ResponseVerdict:
-    """A grader's verdict on a response, and its calls; a reused verdict keeps them, which marks it as reused."""
-
-    extracted: str | None
-    verdict: Verdict
-    call_ids: tuple[str, ...] = ()
-
-
 def memory_of(store: Store, judge: RunGrader) -> SingleFlightCache[Key, ResponseVerdict]:
     """Return the model's verdicts under these prompts in earlier re-gradings; empty for rules, which cost nothing."""
     usual = judge.usual or judge  # equal responses to a case without further accepted answers have the usual verdict
     if not usual.prompt_hash:
         return SingleFlightCache()
     with store.read() as cursor:
-        grades = earlier_verdicts(cursor, usual.model, usual.prompt_hash, READING_VERSION)
-    return SingleFlightCache(
-        {
-            (g.question_type, g.answer, g.response): ResponseVerdict(g.extracted, g.verdict, tuple(g.call_ids))
-            for g in grades
-        }
-    )
+        return SingleFlightCache(earlier_verdicts(cursor, usual.model, usual.prompt_hash, READING_VERSION))

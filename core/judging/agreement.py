@@ -73,21 +73,15 @@ def between(
     sides = _by_place(first), _by_place(second)
     weights: dict[tuple[str, int, int], float] = defaultdict(float)
     excluded: Counter[str] = Counter()
-    items = 0
     for place in (place for place in sides[0] if place in sides[1]):
         given = [[values.index(str(a.value)) for a in side[place] if a.counts and a.value in values] for side in sides]
         if not all(given):
             without = next(side[place] for side, of in zip(sides, given, strict=True) if not of)
             excluded[_reason(without[0])] += 1
             continue
-        items += 1
         for one, other in product(given[0], given[1]):
             weights[case_of(place[0]), one, other] += 1 / (len(given[0]) * len(given[1]))
-    cases = {case: number for number, case in enumerate(dict.fromkeys(case for case, _, _ in weights))}
-    table = np.zeros((len(cases), len(values), len(values)))
-    for (case, one, other), weight in weights.items():
-        table[cases[case], one, other] = weight
-    return Agreement(items, len(cases), agreement_by_case([table], ordered)[0] if items else {}, dict(excluded))
+    return of_two(weights, len(values), ordered=ordered)._replace(excluded=dict(excluded))
 
 
 def among(
@@ -105,13 +99,34 @@ def among(
             counts[case_of(place[0]), tuple(given.count(value) for value in values)] += 1
         elif len(answers) >= 2:
             excluded[_reason(next(answer for answer in answers if answer.value not in given))] += 1
-    if not counts:
-        return Agreement(0, 0, {}, dict(excluded))
-    cases, patterns = (list(dict.fromkeys(part)) for part in zip(*counts, strict=True))
+    return of_many(counts, ordered=ordered)._replace(excluded=dict(excluded))
+
+
+def of_two(weights: Mapping[tuple[str, int, int], float], values: int, *, ordered: bool = False) -> Agreement:
+    """Return the agreement of two judges from case, first's and second's answer (below ``values``) → number of items.
+
+    The number of an item with several answers is divided among their pairs.
+    """
+    cases = {case: number for number, case in enumerate(dict.fromkeys(case for case, _, _ in weights))}
+    table = np.zeros((len(cases), values, values))
+    for (case, one, other), weight in weights.items():
+        table[cases[case], one, other] = weight
+    coefficients = agreement_by_case([table], ordered)[0] if weights else {}
+    return Agreement(round(table.sum()), len(cases), coefficients, {})
+
+
+def of_many(numbers: Mapping[tuple[str, tuple[int, ...]], float], *, ordered: bool = False) -> Agreement:
+    """Return the agreement of two judges or more from case and pattern → number of items.
+
+    A pattern is how many judges gave each answer.
+    """
+    if not numbers:
+        return Agreement(0, 0, {}, {})
+    cases, patterns = ({part: n for n, part in enumerate(dict.fromkeys(parts))} for parts in zip(*numbers, strict=True))
     table = np.zeros((len(cases), len(patterns)))
-    for (case, pattern), number in counts.items():
-        table[cases.index(case), patterns.index(pattern)] = number
-    return Agreement(int(table.sum()), len(cases), many_judges_by_case(patterns, table, ordered), dict(excluded))
+    for (case, pattern), number in numbers.items():
+        table[cases[case], patterns[pattern]] = number
+    return Agreement(int(table.sum()), len(cases), many_judges_by_case(list(patterns), table, ordered), {})
 
 
 def _by_place(judgements: Iterable[Judgement]) -> dict[Place, list[Judgement]]:

@@ -30,7 +30,7 @@ from core.reviews.exchange import IMPORTED, RELEASE
 from core.reviews.rubrics import any_form
 from core.reviews.state import ReviewState, states
 from core.store.database import Store
-from core.store.queries.grades_by_grader import free_verdicts
+from core.store.queries.grades import free_verdicts
 from core.store.queries.judged_facts import judged_patients
 from core.store.queries.judgements import judged_forms, judgements
 from core.store.queries.trials import TrialOrigin, trial_origins

@@ -28,7 +28,7 @@ from core.stats.trials import Share, flip_rate, icc_interval, pass_hat_k, varian
 from core.store.conditions import doctor_of
 from core.store.database import Store
 from core.store.queries.answers import CaseScore
-from core.store.queries.trial_gradings import trial_gradings
+from core.store.queries.grades import trial_gradings
 from core.store.selection import Selection
 
 _TRIALS, _MORE_TRIALS = (1, 2, 3, 5, 10), (0, 1, 2, 3, 5, 10)

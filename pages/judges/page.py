@@ -4,7 +4,7 @@ import streamlit as st
 
 from pages.judges.experts.data import ANNOTATOR
 from pages.judges.experts.page import draw_experts
-from pages.judges.graders.page import draw_graders
+from pages.judges.graders import draw_graders
 from pages.judges.rubrics import draw_rubric_judges
 from pages.kit.page import draw_parts, show
 

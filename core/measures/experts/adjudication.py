@@ -32,7 +32,7 @@ from core.stats.ratios import percentiles, ratio, resampled_sums
 from core.stats.smoothed import ratio_interval
 from core.store.database import Store
 from core.store.queries.answers import CaseScore
-from core.store.queries.grades_by_grader import free_verdicts
+from core.store.queries.grades import free_verdicts
 from core.store.queries.judgements import judgements
 from core.store.queries.trials import trial_origins
 from core.store.review_records import AnnotatedItem, ExpertAnswer, YesNo, parse_item, yes_no_questions

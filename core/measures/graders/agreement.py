@@ -1,219 +1,176 @@
 """Agreement of graders on the same free responses, by pairs and all together, and their contradictions.
 
-Percent agreement, Cohen's kappa (Fleiss' for three or more graders) and Gwet's AC1, on verdicts as right or not right
-and as all kinds that count. Intervals resample cases with all their answers, because answers to one case are
-correlated. A grader can contradict itself on equal texts of several answers, or on one answer judged again.
+The general agreement of judges (``core.judging.agreement``) is computed from counts of answers with equal verdicts,
+because studies have up to a million answers. Verdicts are compared as right or not right, and as all kinds that count.
+A grader can contradict itself on equal texts of several answers, or on one answer judged again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import combinations, product
-from typing import Any, Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from itertools import combinations
+from typing import Any
 
 from core.errors import UsageError
 from core.events import COUNTED, Verdict
+from core.judging.agreement import COEFFICIENTS, of_many, of_two
 from core.measures.base import Columns, Row
-from core.stats.agreement import Coefficient, agreement_by_case, many_judges_by_case
 from core.stats.ratios import ratio_intervals
 from core.store.database import Store
-from core.store.queries.grades_by_grader import StoredGrader, VerdictCount, flip_counts, stored_graders, verdict_counts
+from core.store.queries.grades import FREE_RESPONSES, Answers, VerdictCount, flip_counts, stored_graders, verdict_counts
 from core.store.selection import Selection
 
-NOT_JUDGED = -1
-"""Code of an answer without a verdict of a grader, or with a verdict that does not count."""
+PANEL = "panel"
+"""Name of a panel among judges."""
 KINDS_OF_VERDICT = tuple(verdict for verdict in COUNTED if verdict not in ("refused_in_words", "empty"))
 """Kinds of verdicts in comparisons. A refusal in words counts as no diagnosis, because people do not distinguish them.
 
 Blank answers are not sent to graders.
 """
-_CODE: dict[Verdict, int] = {verdict: code for code, verdict in enumerate(KINDS_OF_VERDICT)}
-_CODE["refused_in_words"] = _CODE["no_diagnosis"]
+_KIND: dict[Verdict | None, Verdict] = {kind: kind for kind in KINDS_OF_VERDICT}
+_KIND["refused_in_words"] = "no_diagnosis"
+Verdicts = Sequence[Verdict | None]
+CaseVerdicts = tuple[str, tuple[Verdict | None, ...]]
+"""A case, and the kind of verdict by each judge; ``None`` without a verdict that counts."""
 
 
 @dataclass(frozen=True)
 class VerdictTable:
-    """The newest verdicts of ``graders`` on the same answers; ``counts`` have the verdicts in the order of graders."""
+    """The newest verdicts of ``judges`` on the same answers; ``counts`` have the verdicts in the order of judges."""
 
-    graders: tuple[str, ...]
+    judges: tuple[str, ...]
     counts: Sequence[VerdictCount]
 
-    @cached_property
-    def cases(self) -> NDArray[np.int64]:
-        numbers: dict[str, int] = {}
-        return np.array([numbers.setdefault(count.case_key, len(numbers)) for count in self.counts], dtype=np.int64)
-
-    @cached_property
-    def codes(self) -> NDArray[np.int64]:
-        """Count × grader: the index of the verdict in ``KINDS_OF_VERDICT``, or ``NOT_JUDGED``."""
-        rows = [[_CODE.get(v, NOT_JUDGED) if v else NOT_JUDGED for v in count.verdicts] for count in self.counts]
-        return np.array(rows, dtype=np.int64).reshape(len(rows), len(self.graders))
-
-    @cached_property
-    def answers(self) -> NDArray[np.int64]:
-        return np.array([count.n for count in self.counts], dtype=np.int64)
-
-    def of(self, graders: Sequence[str]) -> VerdictTable:
-        """Return the verdicts of these graders only, in this order; raise ``UsageError`` if a grader is unknown."""
-        places = [self.place(name) for name in graders]
-        if tuple(graders) == self.graders:
-            return self
+    def of(self, judges: Sequence[str]) -> VerdictTable:
+        """Return the verdicts of these judges only, in this order; raise ``UsageError`` if a judge is unknown."""
+        places = [self.place(name) for name in judges]
         counts = [count._replace(verdicts=tuple(count.verdicts[p] for p in places)) for count in self.counts]
-        return VerdictTable(tuple(graders), counts)
-
-    def by_model(self) -> dict[str, VerdictTable]:
-        """Return condition → its answers; answers of several models or data sets are never pooled."""
-        counts: dict[str, list[VerdictCount]] = {}
-        for count in self.counts:
-            counts.setdefault(count.model, []).append(count)
-        return {model: VerdictTable(self.graders, members) for model, members in counts.items()}
+        return VerdictTable(tuple(judges), counts)
 
     def place(self, name: str) -> int:
-        """Return the index of a grader; raise ``UsageError`` if it has judged nothing."""
-        if name not in self.graders:
-            graders = ", ".join(self.graders) or "none"
+        """Return the index of a judge; raise ``UsageError`` if it has judged nothing."""
+        if name not in self.judges:
+            judges = ", ".join(self.judges) or "none"
             raise UsageError(
-                f"No grader {name!r} has judged these answers, only {graders}: grade them with `job regrade`."
+                f"No grader {name!r} has judged these answers, only {judges}: grade them with `job regrade`."
             )
-        return self.graders.index(name)
+        return self.judges.index(name)
+
+    @property
+    def common(self) -> VerdictTable:
+        """The same without verdicts on answers that not all judges have judged."""
+        none = (None,) * len(self.judges)
+        counts = [c if all_judged(c.verdicts) else c._replace(verdicts=none) for c in self.counts]
+        return VerdictTable(self.judges, counts)
+
+    def panel(self, members: Sequence[str]) -> VerdictTable:
+        """Return the verdicts of one judge, ``PANEL``: the majority of its members."""
+        counts = [count._replace(verdicts=(majority(count.verdicts),)) for count in self.of(members).counts]
+        return VerdictTable((PANEL,), counts)
+
+    def by_model(self) -> dict[str, Counter[CaseVerdicts]]:
+        """Return condition → numbers of answers; answers of several models or data sets are never pooled."""
+        models: dict[str, Counter[CaseVerdicts]] = {}
+        for count in self.counts:
+            kinds = tuple(_KIND.get(verdict) for verdict in count.verdicts)
+            models.setdefault(count.model, Counter())[count.case_key, kinds] += count.n
+        return models
 
 
-def read_graders(store: Store, selection: Selection | None = None) -> list[StoredGrader]:
-    """Return the graders of free responses of a selection (all campaigns and releases by default)."""
-    with store.read() as cursor:
-        return stored_graders(cursor, selection)
+def all_judged(verdicts: Verdicts) -> bool:
+    return all(verdict in COUNTED for verdict in verdicts)
 
 
-def read_judged(store: Store, graders: Sequence[str] | None = None, selection: Selection | None = None) -> VerdictTable:
-    """Return the newest verdict of each grader (all by default) on every free response of a selection."""
-    if graders is None:
-        graders = [stored.grader for stored in read_graders(store, selection)]
-    with store.read() as cursor:
-        return VerdictTable(tuple(graders), verdict_counts(cursor, graders, selection))
+def majority(verdicts: Verdicts) -> Verdict | None:
+    """Return the verdict of a panel; ``None`` for a tie, or if a member has no verdict that counts."""
+    right, n = sum(verdict == "correct" for verdict in verdicts), len(verdicts)
+    if not all_judged(verdicts) or 2 * right == n:
+        return None
+    return "correct" if 2 * right > n else "incorrect"
 
 
-Kinds = Literal["right or not", "all kinds"]
-KINDS: tuple[Kinds, ...] = ("right or not", "all kinds")
-OF_TWO = {"percent_agreement": "percent agreement", "cohen_kappa": "Cohen's kappa", "gwet_ac": "Gwet's AC1"}
-OF_MANY = {"percent_agreement": "percent agreement", "fleiss_kappa": "Fleiss' kappa", "gwet_ac": "Gwet's AC1"}
-"""Coefficient of ``core.stats.agreement`` → its name in words."""
-Ints = NDArray[np.int64]
+def read_judged(
+    store: Store, judges: Sequence[str] | None = None, selection: Selection | None = None, of: Answers = FREE_RESPONSES
+) -> VerdictTable:
+    """Return the newest verdict of each judge on every answer of a selection.
 
-
-def agreement_rows(judged: VerdictTable) -> list[Row]:
-    """Return the agreement of graders on the answers of each model: of every pair with common answers, then of all."""
-    rows: list[Row] = []
-    for model, answers in judged.by_model().items():
-        rows += [*_pair_rows(model, answers), *_common_rows(model, answers)]
-    return rows
-
-
-def _pair_rows(model: str, judged: VerdictTable) -> list[Row]:
-    pairs = [
-        pair for places in combinations(range(len(judged.graders)), 2) if (pair := _common_answers(judged, places)).n
-    ]
-    on_same_cases: dict[bytes, list[_CommonAnswers]] = {}  # pairs with equal cases share their resamples
-    for pair in pairs:
-        on_same_cases.setdefault(pair.case_set, []).append(pair)
-    rows: dict[tuple[str, ...], list[Row]] = {}
-    for members in on_same_cases.values():
-        tables = []
-        for pair, kind in product(members, KINDS):
-            codes, table = pair.codes_as(kind), np.zeros((pair.n_cases, _SIZE[kind], _SIZE[kind]))
-            np.add.at(table, (pair.cases, codes[:, 0], codes[:, 1]), pair.answers)
-            tables.append(table)
-        for (pair, kind), estimates in zip(product(members, KINDS), agreement_by_case(tables), strict=True):
-            rows.setdefault(pair.graders, []).extend(pair.rows(model, kind, estimates, OF_TWO))
-    return [row for pair in pairs for row in rows[pair.graders]]
-
-
-def _common_rows(model: str, judged: VerdictTable) -> list[Row]:
-    """Return the agreement of all graders on the answers that all have judged; empty for fewer than three graders."""
-    common = _common_answers(judged, range(len(judged.graders)))
-    rows: list[Row] = []
-    for kind in KINDS if len(judged.graders) > 2 and common.n else ():
-        codes = common.codes_as(kind)
-        chosen = np.stack([(codes == code).sum(axis=1) for code in range(_SIZE[kind])], axis=1)
-        patterns, which = np.unique(chosen, axis=0, return_inverse=True)
-        weights = np.zeros((common.n_cases, len(patterns)))
-        np.add.at(weights, (common.cases, which.reshape(-1)), common.answers)
-        rows += common.rows(model, kind, many_judges_by_case(patterns, weights), OF_MANY)
-    return rows
-
-
-def graders_in_words(graders: Iterable[str]) -> str:
-    return ", ".join(graders)
-
-
-def cross_table(judged: VerdictTable, first: str, second: str) -> Ints:
-    """Return numbers of answers by the first grader's verdict × the second's, in the order of ``KINDS_OF_VERDICT``."""
-    codes, answers = judged.codes[:, [judged.place(first), judged.place(second)]], judged.answers
-    by_both = (codes != NOT_JUDGED).all(axis=1)
-    table = np.zeros((len(KINDS_OF_VERDICT), len(KINDS_OF_VERDICT)), dtype=np.int64)
-    np.add.at(table, (codes[by_both, 0], codes[by_both, 1]), answers[by_both])
-    return table
-
-
-@dataclass(frozen=True)
-class _CommonAnswers:
-    """The answers that all of these graders judged: case, verdicts and number of answers of each count.
-
-    ``case_set`` identifies the cases; ``left_out`` is the number of answers that only some of the graders judged.
+    Without ``judges`` they are the rules that judge such answers, and all graders.
     """
+    with store.read() as cursor:
+        if judges is None:
+            judges = [*of.by_rule, *(stored["grader"] for stored in stored_graders(cursor, selection, of))]
+        return VerdictTable(tuple(judges), verdict_counts(cursor, judges, selection, of))
 
-    graders: tuple[str, ...]
-    cases: Ints
-    codes: Ints
-    answers: Ints
-    left_out: int
-    case_set: bytes
 
-    @property
-    def n(self) -> int:
-        return int(self.answers.sum())
+def agreement_rows(judged: VerdictTable) -> Iterator[Row]:
+    """Yield the agreement of graders on the answers of each model: of every pair with common answers, then of all."""
+    everyone = range(len(judged.judges))
+    groups = [*combinations(everyone, 2), *([tuple(everyone)] if len(everyone) > 2 else [])]
+    for model, numbers in judged.by_model().items():
+        for group in groups:
+            label = {"graders": ", ".join(judged.judges[place] for place in group), "model": model}
+            yield from _agreement_of(label, numbers, group)
 
-    @property
-    def n_cases(self) -> int:
-        return int(self.cases.max()) + 1 if len(self.cases) else 0
 
-    def codes_as(self, kinds: Kinds) -> Ints:
-        """Return the verdicts as indices of all kinds, or as 0 for right and 1 for not right."""
-        return self.codes if kinds == "all kinds" else (self.codes != _RIGHT).astype(np.int64)
-
-    def rows(
-        self, model: str, kinds: Kinds, estimates: Mapping[str, Coefficient], names: Mapping[str, str]
-    ) -> Iterator[Row]:
-        for name, words in names.items():
-            value, (low, high) = estimates[name]
+def _agreement_of(label: dict[str, str], numbers: Counter[CaseVerdicts], group: Sequence[int]) -> Iterator[Row]:
+    common, left_out = Counter[tuple[str, tuple[Verdict, ...]]](), 0
+    for (case, kinds), n in numbers.items():
+        given = tuple(kind for place in group if (kind := kinds[place]))
+        if len(given) == len(group):
+            common[case, given] += n
+        elif given:
+            left_out += n
+    for words, size in (("right or not", 2), ("all kinds", len(KINDS_OF_VERDICT))) if common else ():
+        code = {kind: int(kind != "correct") if size == 2 else n for n, kind in enumerate(KINDS_OF_VERDICT)}
+        answered = Counter[tuple[str, tuple[int, ...]]]()
+        for (case, given), n in common.items():
+            answered[case, tuple(code[kind] for kind in given)] += n
+        if len(group) == 2:
+            found = of_two({(case, one, other): n for (case, (one, other)), n in answered.items()}, size)
+        else:
+            patterns = Counter[tuple[str, tuple[int, ...]]]()
+            for (case, codes), n in answered.items():
+                patterns[case, tuple(codes.count(code) for code in range(size))] += n
+            found = of_many(patterns)
+        for name in ("percent_agreement", "cohen_kappa" if len(group) == 2 else "fleiss_kappa", "gwet_ac"):
+            value, (low, high) = found.coefficients[name]
             yield Row(
-                {"graders": graders_in_words(self.graders), "model": model, "verdicts": kinds, "measure": words},
+                {**label, "verdicts": words, "measure": COEFFICIENTS[name]},
                 value,
                 low,
                 high,
-                self.n,
-                more={"n_cases": self.n_cases, "left_out": self.left_out},
+                found.items,
+                more={"n_cases": found.cases, "left_out": left_out},
                 unit="answers",
                 columns=Columns("value", n="n_answers"),
             )
 
 
-_RIGHT = _CODE["correct"]
-_SIZE: dict[Kinds, int] = {"right or not": 2, "all kinds": len(KINDS_OF_VERDICT)}
-
-
-def _common_answers(judged: VerdictTable, places: Sequence[int]) -> _CommonAnswers:
-    codes = judged.codes[:, list(places)]
-    has_judged = codes != NOT_JUDGED
-    every, some = has_judged.all(axis=1), has_judged.any(axis=1)
-    numbers, cases = np.unique(judged.cases[every], return_inverse=True)
-    left_out = int(judged.answers[some & ~every].sum())
-    graders = tuple(judged.graders[place] for place in places)
-    return _CommonAnswers(graders, cases.reshape(-1), codes[every], judged.answers[every], left_out, numbers.tobytes())
+def crossed_rows(judged: VerdictTable) -> Iterator[Row]:
+    """Yield how often the second of every two graders gave each verdict, by the verdict of the first."""
+    for model, numbers in judged.by_model().items():
+        for first, second in combinations(range(len(judged.judges)), 2):
+            pairs: dict[Verdict, Counter[Verdict]] = defaultdict(Counter)
+            for (_, kinds), n in numbers.items():
+                if (one := kinds[first]) and (other := kinds[second]):
+                    pairs[one][other] += n
+            for one in (kind for kind in KINDS_OF_VERDICT if kind in pairs):
+                for other in (kind for kind in KINDS_OF_VERDICT if kind in pairs[one]):
+                    yield Row(
+                        {
+                            "first": judged.judges[first],
+                            "second": judged.judges[second],
+                            "model": model,
+                            "first_verdict": one,
+                            "second_verdict": other,
+                        },
+                        pairs[one][other] / pairs[one].total(),
+                        n=pairs[one][other],
+                        unit="answers",
+                        columns=Columns("share", None, None, "n_answers"),
+                    )
 
 
 def flip_rates(store: Store, selection: Selection | None = None) -> list[Row]:

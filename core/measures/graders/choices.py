@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import product
 from statistics import fmean
 from typing import Annotated, Literal
 
-from core.events import COUNTED
+from core.events import COUNTED, Verdict
 from core.frameworks.starts import CAMPAIGN, GRADING_CHOICES
 from core.measures.base import Columns, Listed, MetricRequest, Row, Section, bounded, metric
+from core.measures.graders.agreement import VerdictTable, read_judged
+from core.measures.graders.report import difference_lines
 from core.stats.smoothed import mean_interval, ratio_interval
-from core.store.database import Store
-from core.store.queries.choice_verdicts import ChoiceVerdicts, choice_verdicts, differing_choices
-from core.store.selection import Selection
+from core.store.queries.grades import CHOICE_RULES, CHOICES, VerdictCount
 
-_LONG = 60
-"""Maximum number of characters of a response in a table; CSV and JSON have the whole response."""
+_COLUMNS = {
+    "first_grader": "rule",
+    "first_verdict": "by_rule",
+    "second_grader": "grader",
+    "second_read_as": "read_as",
+    "second_verdict": "by_grader",
+}
 Part = Literal["agreement", "differences"]
 
 
@@ -43,67 +49,64 @@ def report(
     Both are compared as correct or not on the same answers. Accuracies are means over a case's answers, then over
     cases.
     """
+    judged = request.read(read_judged, None, request.selection, CHOICES)
     if part == "agreement":
-        yield from agreement_rows(request.read(read_verdicts, request.selection))
+        yield from agreement_rows(judged)
         return
-    with request.store.read() as cursor:
-        for line in differing_choices(cursor, request.selection):
-            response = " ".join(line["response"].split()) if request.short else line["response"]
-            yield {**line, "response": f"{response[:_LONG]}…" if request.short and len(response) > _LONG else response}
+    for rule, grader in product(CHOICE_RULES, judged.judges[len(CHOICE_RULES) :]):
+        for line in difference_lines(request, (rule, grader), CHOICES):
+            if "correct" in (line["first_verdict"], line["second_verdict"]):
+                yield {_COLUMNS.get(name, name): value for name, value in line.items()}
 
 
-def read_verdicts(store: Store, selection: Selection | None = None) -> list[ChoiceVerdicts]:
-    with store.read() as cursor:
-        return choice_verdicts(cursor, selection)
-
-
-def agreement_rows(verdicts: Iterable[ChoiceVerdicts]) -> list[Row]:
-    """Return a row for each condition, arm, rule and grader: the share (0 to 1) of answers on which both agree.
+def agreement_rows(judged: VerdictTable) -> Iterator[Row]:
+    """Yield a row for each condition, arm, rule and grader: the share (0 to 1) of answers on which both agree.
 
     ``by_rule`` and ``by_grader`` are the accuracies by each on these answers; ``rule_only`` and ``grader_only`` count
     the answers that one of them alone calls correct.
     """
-    answered: Counter[tuple[str, ...]] = Counter()
-    groups: dict[tuple[str, ...], list[ChoiceVerdicts]] = defaultdict(list)
-    for count in verdicts:
-        arm = (count.model, count.format, count.question_type, count.rule)
-        if count.grader is None:
-            answered[arm] += count.n
-        else:
-            groups[*arm, count.grader].append(count)
-    return [_row(key, members, answered[key[:4]]) for key, members in groups.items()]
+    arms: dict[tuple[str, str, str], list[VerdictCount]] = {}
+    for count in judged.counts:
+        arms.setdefault((count.model, count.question_type, count.format), []).append(count)
+    pairs = product(CHOICE_RULES, judged.judges[len(CHOICE_RULES) :])
+    for ((model, question_type, format_), counts), (rule, grader) in product(arms.items(), list(pairs)):
+        places = judged.place(rule), judged.place(grader)
+        by_rule = [count for count in counts if count.verdicts[places[0]]]
+        if any(count.verdicts[places[1]] for count in by_rule):
+            label = {
+                "model": model, "format": format_, "question_type": question_type, "rule": rule, "grader": grader,
+            }  # fmt: skip
+            yield _row(label, [(c.case_key, c.verdicts[places[0]], c.verdicts[places[1]], c.n) for c in by_rule])
 
 
-def _row(key: tuple[str, ...], judged: Sequence[ChoiceVerdicts], answered: int) -> Row:
-    compared = [count for count in judged if count.by_rule in COUNTED and count.by_grader in COUNTED]
-    excluded: Counter[str] = Counter()
-    for count in judged:
-        if reason := next((str(v) for v in (count.by_rule, count.by_grader) if v not in COUNTED), ""):
-            excluded[reason] += count.n
-    excluded["not judged by this grader"] = answered - sum(count.n for count in judged)
+def _row(label: dict[str, str], judged: Iterable[tuple[str, Verdict | None, Verdict | None, int]]) -> Row:
+    """Return the row of the answers of a rule: case, its verdict, the grader's verdict, number of answers."""
+    excluded, only = Counter[str](), Counter[str]()
     answers, agreed, right = Counter[str](), Counter[str](), {"by_rule": Counter[str](), "by_grader": Counter[str]()}
-    only: Counter[str] = Counter()
-    for count in compared:
-        by_rule, by_grader = count.by_rule == "correct", count.by_grader == "correct"
-        answers[count.case_key] += count.n
-        agreed[count.case_key] += count.n * (by_rule == by_grader)
-        right["by_rule"][count.case_key] += count.n * by_rule
-        right["by_grader"][count.case_key] += count.n * by_grader
-        only["rule_only"] += count.n * (by_rule and not by_grader)
-        only["grader_only"] += count.n * (by_grader and not by_rule)
-    n = answers.total()
+    for case, by_rule, by_grader, n in judged:
+        reasons = [str(verdict) for verdict in (by_rule, by_grader) if verdict not in COUNTED]
+        if reason := "not judged by this grader" if by_grader is None else next(iter(reasons), ""):
+            excluded[reason] += n
+            continue
+        called = {"by_rule": by_rule == "correct", "by_grader": by_grader == "correct"}
+        answers[case] += n
+        agreed[case] += n * (both := called["by_rule"] == called["by_grader"])
+        for name, is_right in called.items():
+            right[name][case] += n * is_right
+            only[f"{name.removeprefix('by_')}_only"] += n * (is_right and not both)
+    n_answers = answers.total()
     low, high = ratio_interval([agreed[case] for case in answers], list(answers.values()))
     more = {"n_cases": len(answers), "rule_only": only["rule_only"], "grader_only": only["grader_only"]}
     for name, correct in right.items():
         means = [correct[case] / answers[case] for case in answers]
         more |= bounded(name, fmean(means) if means else None, mean_interval(means))  # type: ignore[arg-type]
     return Row(
-        dict(zip(("model", "format", "question_type", "rule", "grader"), key, strict=True)),
-        agreed.total() / n if n else None,
+        label,
+        agreed.total() / n_answers if n_answers else None,
         low,
         high,
-        n,
-        {reason: number for reason, number in excluded.items() if number},
+        n_answers,
+        dict(excluded),
         more,
         unit="answers",
         columns=Columns("agreement", "low", "high", "n_answers", "excluded"),

@@ -8,125 +8,93 @@ free responses (Rogan, Gladen).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from operator import itemgetter
 from typing import Literal
 
 from core.datasets.case_fields import fits
 from core.errors import UsageError
-from core.events import COUNTED, Verdict
+from core.events import COUNTED, Format, QuestionType, Verdict
 from core.measures.accuracy import accuracy_of
 from core.measures.base import Row
 from core.measures.experts.adjudication import JudgedAnswer, against_grader, corrected, decisions_of, means_by_model
-from core.measures.graders.agreement import VerdictTable, read_judged
+from core.measures.graders.agreement import PANEL, VerdictTable, all_judged, majority, read_judged
 from core.reviews.state import ReviewState, states
 from core.stats.calibrated import CalibratedMean, JudgedItem, calibrated_mean
 from core.store.database import Store
 from core.store.queries.answers import CaseScore
 from core.store.queries.cases import cases
-from core.store.queries.grades_by_grader import VerdictCount
 from core.store.queries.trials import trial_origins
 from core.store.review_records import ReviewSampling, parse_item
 from core.store.selection import Selection, conditions
 
-PANEL = "panel"
-"""Name of a panel among graders."""
-Verdicts = Sequence[Verdict | None]
-
-
-def majority(verdicts: Iterable[Verdict | None]) -> Verdict | None:
-    """Return the verdict of a panel; ``None`` for a tie, or if a member has no verdict that counts."""
-    of_members = list(verdicts)
-    if not _all_judged(of_members):
-        return None
-    right, n = sum(verdict == "correct" for verdict in of_members), len(of_members)
-    return None if 2 * right == n else ("correct" if 2 * right > n else "incorrect")
+_ARM = ("model", "format", "question_type")
 
 
 def accuracy_by_judge(judged: VerdictTable, panel: Sequence[str] = (), *, common: bool = False) -> list[Row]:
     """Return the accuracy of every model and arm by each grader, then by the panel, if there is one.
 
     ``ties`` counts answers that split the panel evenly; they are excluded as ungraded. ``common``: only answers that
-    all graders of ``judged`` have judged count. Raises ``UsageError`` for a panel of fewer than two, or with a member
-    twice.
+    all graders of ``judged`` have judged count for a grader.
     """
-    rows = [
-        row
-        for place, grader in enumerate(judged.graders)
-        for row in _rows_of(grader, judge_scores(judged, _newest_of(place, common)), {})
-    ]
+    tables, ties = [judged.common if common else judged], Counter[tuple[str, str, str]]()
     if panel:
-        _check(panel)
-        of_panel = judged.of(panel)
-        ties: Counter[tuple[str, str, str]] = Counter()
-        for count in of_panel.counts:
-            tied = count.invalid is None and _all_judged(count.verdicts) and majority(count.verdicts) is None
+        tables.append(judged.panel(panel))
+        for count in judged.of(panel).counts:
+            tied = count.invalid is None and all_judged(count.verdicts) and majority(count.verdicts) is None
             ties[count.model, count.format, count.question_type] += count.n * tied
-        rows += _rows_of(PANEL, judge_scores(of_panel, majority), ties)
+    rows = []
+    for table in tables:
+        for judge in table.judges:
+            for row in accuracy_of(judge_scores(table, judge)):
+                arm = arm_of(row)
+                label = {"judge": judge, **dict(zip(_ARM, arm, strict=True))}
+                counts = {name: row.more[name] for name in ("n_trials", "n_excluded")}
+                rows.append(replace(row, label=label, more={**counts, "ties": ties[arm] if judge == PANEL else 0}))
     return rows
 
 
-def _rows_of(judge: str, scores: Iterable[CaseScore], ties: Mapping[tuple[str, str, str], int]) -> Iterator[Row]:
-    for row in accuracy_of(scores):
-        model, format_, question_type = arm_of(row)
-        label = {"judge": judge, "model": model, "format": format_, "question_type": question_type}
-        counts = {name: row.more[name] for name in ("n_trials", "n_excluded")}
-        yield replace(row, label=label, more={**counts, "ties": ties.get(arm_of(row), 0)})
-
-
 def arm_of(row: Row) -> tuple[str, str, str]:
-    return row.label["model"], row.label["format"], row.label["question_type"]
+    model, format_, question_type = (row.label[part] for part in _ARM)
+    return model, format_, question_type
 
 
-def judge_scores(judged: VerdictTable, verdict_of: Callable[[Verdicts], Verdict | None]) -> list[CaseScore]:
-    """Return the scores of cases if ``verdict_of`` decides each answer from the graders' verdicts.
+def judge_scores(judged: VerdictTable, judge: str) -> list[CaseScore]:
+    """Return the scores of cases by the verdicts of a judge.
 
-    A run and arm without any decided answer has no scores: answers that need no grader, such as blank ones, would be
-    all that counts.
+    A run and arm without any verdict has no scores: answers that need no grader, such as blank ones, would be all that
+    counts.
     """
-    verdict_by = {verdicts: verdict_of(verdicts) for verdicts in {count.verdicts for count in judged.counts}}
-
-    def run_and_arm(count: VerdictCount) -> tuple[str, str, str, str]:
-        return count.model, count.run_id, count.format, count.question_type
-
-    decided = {run_and_arm(c) for c in judged.counts if c.invalid is None and verdict_by[c.verdicts] is not None}
-    scores: dict[tuple[str, str, str, str], CaseScore] = {}
-    for count in judged.counts:
-        if run_and_arm(count) not in decided:
-            continue
-        verdict = count.invalid or verdict_by[count.verdicts]
-        key = (count.model, count.format, count.question_type, count.case_key)
-        before = scores.get(key)
-        correct, counted, excluded = (before.correct, before.counted, before.excluded) if before else (0, 0, {})
-        if verdict in COUNTED:
-            correct, counted = correct + count.n * (verdict == "correct"), counted + count.n
-        else:
-            reason: Verdict | Literal["ungraded"] = verdict or "ungraded"
-            excluded = {**excluded, reason: excluded.get(reason, 0) + count.n}
-        group = (count.dataset, count.specialty)
-        scores[key] = CaseScore(*key, *group, correct, counted, excluded, rule=count.question_type)
-    return list(scores.values())
+    place = judged.place(judge)
+    decided = {
+        (c.model, c.run_id, c.format, c.question_type) for c in judged.counts if not c.invalid and c.verdicts[place]
+    }
+    verdicts: dict[tuple[str, Format, QuestionType, str], Counter[Verdict | Literal["ungraded"]]] = {}
+    groups: dict[tuple[str, Format, QuestionType, str], tuple[str | None, str | None]] = {}
+    for c in judged.counts:
+        if (c.model, c.run_id, c.format, c.question_type) in decided:
+            key = (c.model, c.format, c.question_type, c.case_key)
+            groups[key] = c.dataset, c.specialty
+            verdicts.setdefault(key, Counter())[c.invalid or c.verdicts[place] or "ungraded"] += c.n
+    return [
+        CaseScore(
+            *key,
+            *groups[key],
+            of_case["correct"],
+            sum(of_case[verdict] for verdict in COUNTED),
+            {verdict: n for verdict, n in of_case.items() if verdict not in COUNTED},
+            rule=key[2],
+        )
+        for key, of_case in verdicts.items()
+    ]
 
 
 def members(panel: str) -> list[str]:
     """Return the graders of a comma-separated list; raise ``UsageError`` for fewer than two, or duplicates."""
     graders = [name.strip() for name in panel.split(",") if name.strip()]
-    _check(graders)
-    return graders
-
-
-def _check(panel: Sequence[str]) -> None:
-    if len(set(panel)) < 2 or len(set(panel)) < len(panel):
+    if len(set(graders)) < 2 or len(set(graders)) < len(graders):
         raise UsageError("A panel needs two or more different graders: --panel openai/gpt-4o,reference/names,…")
-
-
-def _all_judged(verdicts: Verdicts) -> bool:
-    return all(verdict in COUNTED for verdict in verdicts)
-
-
-def _newest_of(place: int, common: bool) -> Callable[[Verdicts], Verdict | None]:
-    return lambda verdicts: None if common and not _all_judged(verdicts) else verdicts[place]
+    return graders
 
 
 def corrected_by_judge(store: Store, graders: Sequence[str], panel: Sequence[str] = ()) -> list[Row]:
@@ -171,10 +139,10 @@ def corrected_of_review(
     }
     answers = [replace(a, model=names[origins[parse_item(a.item).trial_id].run_id]) for a in answers]
     judged = read_judged(store, list(dict.fromkeys([*graders, *panel])), selection)
-    scores = {grader: judge_scores(judged, itemgetter(judged.place(grader))) for grader in graders}
+    scores = {grader: judge_scores(judged, grader) for grader in graders}
     items = {grader: [answer for answer in answers if answer.grader == grader] for grader in graders}
     if panel:
-        scores[PANEL] = judge_scores(judged.of(panel), majority)
+        scores[PANEL] = judge_scores(judged.panel(panel), PANEL)
         items[PANEL] = _panel_items(answers, panel)
     rows = []
     for judge, of_judge in scores.items():
@@ -229,12 +197,8 @@ def _panel_items(answers: Sequence[JudgedAnswer], panel: Sequence[str]) -> list[
         groups.setdefault(answer.item, {})[answer.grader] = answer
     items: list[JudgedAnswer] = []
     for by_grader in groups.values():
-        verdicts: list[Verdict | None] = [
-            None if name not in by_grader else "correct" if by_grader[name].grader_says else "incorrect"
-            for name in panel
-        ]
-        verdict = majority(verdicts)
-        if verdict is not None:
-            answer = next(iter(by_grader.values()))
-            items.append(replace(answer, grader=PANEL, grader_says=verdict == "correct"))
+        if by_grader.keys() >= set(panel):
+            verdict = majority(["correct" if by_grader[name].grader_says else "incorrect" for name in panel])
+            if verdict is not None:
+                items.append(replace(by_grader[panel[0]], grader=PANEL, grader_says=verdict == "correct"))
     return items

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from core.errors import AnamnesisError, UsageError
+from core.errors import UsageError
 from core.frameworks.starts import CAMPAIGN, GRADING, RELEASE, Missing
-from core.measures.base import Listed, MetricRequest, NameOf, Row, Section, metric
-from core.measures.graders.agreement import VerdictTable, agreement_rows, flip_rates, read_graders, read_judged
+from core.measures.base import Listed, MetricRequest, Row, Section, metric
+from core.measures.graders.agreement import VerdictTable, agreement_rows, crossed_rows, flip_rates, read_judged
 from core.measures.graders.panels import accuracy_by_judge, arm_of, corrected_by_judge, members
-from core.store.queries.grades_by_grader import DifferenceFilter, differences
-from core.store.selection import conditions
+from core.store.database import Store
+from core.store.queries.grades import FREE_RESPONSES, Answers, differences, stored_graders
+from core.store.selection import Selection, conditions
+from core.words import VERDICT
 
 NEEDED = (
     "Correcting an accuracy for the grader's error needs experts' judgements of free responses: plan a review of "
@@ -28,9 +30,10 @@ CORRECTED = (
 )
 
 
-GradersPart = Literal["agreement", "flips", "differences", "accuracy", "judged"]
+GradersPart = Literal["agreement", "crossed", "flips", "differences", "accuracy", "judged"]
+VERDICTS: Mapping[str, str] = dict(VERDICT.items())
 _LONG = 60
-"""Maximum number of characters of a response in a table; CSV and JSON have the whole response."""
+"""Maximum number of characters of a response in a table."""
 
 
 @metric(
@@ -49,18 +52,20 @@ def report(
     request: MetricRequest,
     part: Annotated[
         GradersPart,
-        "Agreement of graders, their contradictions, answers on which two differ, accuracy by grader, or the number of "
-        "answers that each judged.",
+        "Agreement of graders, the verdicts of each two crossed, their contradictions, answers on which two differ, "
+        "accuracy by grader, or the number of answers that each judged.",
     ] = "agreement",
     panel: Annotated[
         str | None,
-        "Graders with commas: a panel whose majority counts (accuracy), the graders to compare (agreement), or the two "
-        "to compare (differences; without it, the newest verdict and the previous one).",
+        "Graders with commas: a panel whose majority counts (accuracy), the graders to compare (agreement, crossed), "
+        "or the two to compare (differences; without it, the newest verdict and the previous one).",
     ] = None,
     graders: Annotated[
         str | None, "Only rows of these graders, with commas; all without it (not for differences)."
     ] = None,
-    common: Annotated[bool, "For accuracy: only answers that all graders have judged."] = False,
+    common: Annotated[
+        bool, "For accuracy: only answers that all graders have judged; otherwise each has its own answers."
+    ] = False,
 ) -> Iterator[Listed]:
     """Report on graders of free responses; the newest verdict of a grader on an answer counts.
 
@@ -71,18 +76,54 @@ def report(
         _set_conditions(request)
     in_panel = members(panel) if panel else []
     only = [name.strip() for name in graders.split(",")] if graders else []
-    if part == "agreement":
-        yield from _agreement(
-            _verdict_table(request, in_panel) if in_panel else _verdict_table(request, only=only), request.name
-        )
+    if part in ("agreement", "crossed"):
+        judged = _verdict_table(request, in_panel) if in_panel else _verdict_table(request, only=only)
+        rows = list(agreement_rows(judged) if part == "agreement" else crossed_rows(judged))
+        if not rows:
+            raise Missing(
+                f"Nothing to compare: no answer was judged by two of {', '.join(map(request.name, judged.judges))}. "
+                "Another grader can grade a run's answers again; the reference grader needs no key.",
+                GRADING,
+            )
+        yield from rows
     elif part == "flips":
         yield from _contradictions(request, only)
     elif part == "differences":
-        yield from _differences(request, in_panel)
+        if in_panel and len(in_panel) != 2:
+            raise UsageError("Differences are between two graders: --panel openai/gpt-4o,reference/names.")
+        if in_panel:
+            _verdict_table(request, in_panel)  # raises an error if one is unknown
+        differing = list(difference_lines(request, (in_panel[0], in_panel[1]) if in_panel else None))
+        if not differing:
+            raise Missing("There is no difference: every verdict agrees with the other.", GRADING)
+        yield from differing
     elif part == "judged":
-        yield from _judged(request, only)
+        for stored in request.read(read_graders, request.selection):
+            if not only or stored["grader"] in only:
+                at = datetime.fromtimestamp(stored["newest"], UTC)
+                counts = {name: stored[name] for name in ("grader", "answers", "verdicts")}
+                prompts = ", ".join(stored["prompts"])
+                yield {**counts, "prompts": prompts, "last_verdict": f"{at:%Y-%m-%d %H:%M} UTC"}
     else:
         yield from _accuracies(request, in_panel, only, common=common)
+
+
+def read_graders(store: Store, selection: Selection | None = None) -> list[dict[str, Any]]:
+    with store.read() as cursor:
+        return stored_graders(cursor, selection)
+
+
+def difference_lines(
+    request: MetricRequest, pair: tuple[str, str] | None, of: Answers = FREE_RESPONSES
+) -> Iterator[dict[str, Any]]:
+    """Yield the answers on which two judges differ, or the newest verdict and the one before; long responses are cut.
+
+    Only a table cuts them: CSV and JSON have the whole response.
+    """
+    with request.store.read() as cursor:
+        for line in differences(cursor, pair, request.selection, of):
+            words = " ".join(line["response"].split()) if request.short else line["response"]
+            yield {**line, "response": f"{words[:_LONG]}…" if request.short and len(words) > _LONG else words}
 
 
 def _set_conditions(request: MetricRequest) -> None:
@@ -101,23 +142,12 @@ def _verdict_table(request: MetricRequest, required: Sequence[str] = (), only: S
     Raises ``UsageError`` if a required grader has judged nothing, or if none in ``only`` has.
     """
     judged = request.read(read_judged, None, request.selection)
-    if not judged.graders:
+    if not judged.judges:
         raise Missing(
             "No grader has judged a free response here: a campaign needs an arm with free responses.", CAMPAIGN, RELEASE
         )
-    some = [grader for grader in judged.graders if grader in only] if only else []
+    some = [grader for grader in judged.judges if grader in only]
     return judged.of(list(dict.fromkeys([*(some or only), *required]))) if only or required else judged
-
-
-def _agreement(judged: VerdictTable, name: NameOf) -> list[Row]:
-    rows = agreement_rows(judged)
-    if not rows:
-        raise Missing(
-            f"Nothing to compare: no answer was judged by two of {', '.join(map(name, judged.graders))}. Another "
-            "grader can grade a run's answers again; the reference grader needs no key.",
-            GRADING,
-        )
-    return rows
 
 
 def _contradictions(request: MetricRequest, graders: Sequence[str]) -> list[Row]:
@@ -131,54 +161,12 @@ def _contradictions(request: MetricRequest, graders: Sequence[str]) -> list[Row]
     return rows
 
 
-def _judged(request: MetricRequest, graders: Sequence[str]) -> Iterator[Listed]:
-    for stored in request.read(read_graders, request.selection):
-        if not graders or stored.grader in graders:
-            yield {
-                "grader": stored.grader,
-                "answers": stored.answers,
-                "verdicts": stored.verdicts,
-                "prompts": ", ".join(stored.prompts),
-                "last_verdict": f"{datetime.fromtimestamp(stored.newest_at, UTC):%Y-%m-%d %H:%M} UTC",
-            }
-
-
-def _differences(request: MetricRequest, graders: Sequence[str]) -> Iterator[Listed]:
-    if graders and len(graders) != 2:
-        raise UsageError("Differences are between two graders: --panel openai/gpt-4o,reference/names.")
-    if graders:
-        _verdict_table(request, graders)  # raises an error if one is unknown
-    pair = (graders[0], graders[1]) if graders else None
-    with request.store.read() as cursor:
-        differing = differences(cursor, DifferenceFilter(pair, selection=request.selection))
-    if not differing:
-        raise AnamnesisError("There is no difference: every verdict agrees with the other.")
-    for difference in differing:
-        response = " ".join(difference.response.split()) if request.short else difference.response
-        yield {
-            "model": difference.model,
-            "case": difference.case_key,
-            "trial": difference.trial + 1,
-            "format": difference.format,
-            "question_type": difference.question_type,
-            "answer": difference.answer,
-            "response": f"{response[:_LONG]}…" if request.short and len(response) > _LONG else response,
-            "first_grader": difference.first_grader,
-            "first_read_as": difference.first_extracted,
-            "first_verdict": difference.first_verdict,
-            "second_grader": difference.second_grader,
-            "second_read_as": difference.second_extracted,
-            "second_verdict": difference.second_verdict,
-            "trial_id": difference.trial_id,
-        }
-
-
 def _accuracies(request: MetricRequest, panel: Sequence[str], only: Sequence[str], *, common: bool) -> Iterator[Row]:
     judged = _verdict_table(request, panel if only else (), only)
     rows = accuracy_by_judge(judged, panel, common=common)
     corrections = {
         (row.label["judge"], row.label["model"], row.label["format"], "frq"): row
-        for row in request.read(corrected_by_judge, judged.graders, tuple(panel))
+        for row in request.read(corrected_by_judge, judged.judges, tuple(panel))
     }
     for row in rows:
         correction = corrections.get((row.label["judge"], *arm_of(row)))
@@ -218,22 +206,57 @@ def _together(correction: Row | None) -> dict[str, float | int | None]:
 
 
 AGREEMENT = Section(
-    "Agreement of every two graders",
+    "Agreement of graders",
     report,
     {"part": "agreement"},
-    kind="matrix",
-    heads={"value": "Value", "n_answers": "Answers", "left_out": "Not judged by all"},
-    caption="The newest verdict of each grader on an answer counts. 95 % intervals resample cases with all their "
-    "answers.",
+    kind="dots",
+    series="measure",
+    place="graders",
+    panel="verdicts",
+    axis="Agreement",
+    heads={"n_answers": "Answers", "left_out": "Not judged by all"},
+    words={"right or not": "Right or not", "all kinds": "All kinds of verdicts"},
+    caption="The newest verdict of each grader on an answer counts; graders are compared on answers that all of them "
+    "judged. 1 is full agreement. Kappa and AC1 subtract agreement by chance; if one verdict is rare, Cohen’s kappa is "
+    "low even for graders who rarely differ, and Gwet’s AC1 is not. 95 % intervals leave out one case at a time.",
     folded=True,
     page="judges",
 )
+CROSSED = Section(
+    "Verdicts of one grader against those of another",
+    report,
+    {"part": "crossed"},
+    kind="table",
+    heads={
+        "first": "First grader", "second": "Second grader", "first_verdict": "Verdict of the first",
+        "second_verdict": "Of the second", "share": "Share of the first’s", "n_answers": "Answers",
+    },
+    words=VERDICTS,
+    page="judges",
+)  # fmt: skip
+DIFFERENCES = Section(
+    "Answers on which two verdicts differ",
+    report,
+    {"part": "differences"},
+    kind="table",
+    columns=(
+        "model", "case", "trial", "format", "question_type", "answer", "response", "first_grader", "first_read_as",
+        "first_verdict", "second_grader", "second_read_as", "second_verdict",
+    ),
+    heads={
+        "case": "Case", "answer": "Right answer", "first_grader": "First grader", "second_grader": "Second grader",
+        "first_read_as": "Read as", "second_read_as": "Read as by the second",
+    },
+    words=VERDICTS,
+    page="judges",
+)  # fmt: skip
 JUDGED = Section(
     "Who judged what",
     report,
     {"part": "judged"},
     kind="table",
     heads={"answers": "Answers judged", "last_verdict": "Last verdict"},
+    words={"": "the run’s own, or none"},
     help="Prompts: hashes of the two prompts of a regrading; empty for the run’s prompts, or none.",
     page="judges",
 )
@@ -241,6 +264,7 @@ ACCURACY = Section(
     "Accuracy by grader",
     report,
     {"part": "accuracy"},
+    controls=("common",),
     kind="bars",
     series="judge",
     place="model",
@@ -268,17 +292,21 @@ CONTRADICTIONS = Section(
     "Share of pairs that a grader judged both ways",
     report,
     {"part": "flips"},
-    kind="rates",
-    heads={
-        "share": "Share",
-        "judged_again": "Judged more than once",
-        "both_ways": "Judged both ways",
-        "pairs": "Of pairs",
+    kind="bars",
+    series="grader",
+    place="judged_again",
+    panel="model",
+    axis="Share judged both ways",
+    words={
+        "the same response": "The same response",
+        "the same diagnosis": "The same diagnosis read out",
+        "the same answer": "One answer, judged again",
     },
+    heads={"judged_again": "Judged more than once", "both_ways": "Both ways", "pairs": "Of pairs"},
     help="A pair is a right answer with the same response, or with the same diagnosis extracted from it, that a grader "
     "judged more than once under the same prompts; “one answer, judged again” is the same answer. Judged both ways: "
     "right in one judgement and not right in another. A verdict copied from an earlier identical answer is not counted "
     "again. Answers of different models are never pooled; 95 % intervals resample right answers.",
     page="judges",
 )
-SECTIONS = (AGREEMENT, JUDGED, ACCURACY, CONTRADICTIONS)
+SECTIONS = (AGREEMENT, CROSSED, DIFFERENCES, JUDGED, ACCURACY, CONTRADICTIONS)

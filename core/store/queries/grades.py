@@ -1,21 +1,190 @@
-"""Grades of answers, and the answers that a re-grading has to judge.
+"""Verdicts on answers: those of one trial, those of every judge, and the answers that a grader still has to judge.
 
-Free responses are judged by graders, choices by the strict rule (``core.agents.mcq``): its verdicts have its version.
+A judge is a grader, or a rule that reads choices. Its newest verdict on an answer counts, provider errors aside. A
+grader with several versions of its prompts is a separate judge for each version, with a name that says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import duckdb
+import pandas as pd
 
-from core.events import Format, Graded, QuestionType, Rule, Verdict
-from core.store.conditions import ACCEPTED
+from core.events import COUNTED, Format, Graded, QuestionType, Rule, Verdict
+from core.store.conditions import ACCEPTED, FREE_RULES, SEPARATOR, who_judged
+from core.store.queries.answers import OUTCOMES, UNANSWERED
 from core.store.queries.cases import CaseKey
+from core.store.queries.runs import run_records
 from core.store.selection import IN_ARMS, Selection, select
 from core.store.tables import records
+
+FREE: tuple[Literal["frq", "frq_top3"], ...] = ("frq", "frq_top3")
+"""Question types of free responses, and the rules of their verdicts."""
+CHOICE_RULES: tuple[Rule, ...] = ("mcq_loose", "mcq_strict")
+
+
+class Answers(NamedTuple):
+    """Answers to questions of these ``types``, and the ``rules`` under which graders' verdicts on them are stored.
+
+    With ``by_rule`` the rules that read choices are judges, too.
+    """
+
+    types: Sequence[QuestionType]
+    rules: Sequence[Rule]
+    by_rule: Sequence[Rule] = ()
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {"types": list(self.types), "rules": [*self.rules, *self.by_rule]}
+
+
+FREE_RESPONSES = Answers(FREE, FREE)
+CHOICES = Answers(("mcq", "mcq_many"), ("mcq_graded", "mcq_many"), CHOICE_RULES)
+
+
+class VerdictCount(NamedTuple):
+    """``n`` answers of a run to one case in one arm of one model with the same verdicts.
+
+    ``verdicts`` has one verdict per requested judge, ``None`` if it has not judged. ``invalid`` says why there was
+    nothing to judge.
+    """
+
+    model: str
+    format: Format
+    question_type: QuestionType
+    case_key: str
+    dataset: str | None
+    specialty: str | None
+    run_id: str
+    invalid: Verdict | None
+    n: int
+    verdicts: tuple[Verdict | None, ...]
+
+
+def select_judges(
+    cursor: duckdb.DuckDBPyConnection, selection: Selection | None, of: Answers = FREE_RESPONSES
+) -> Selection:
+    """Run ``select`` without graders as a part of conditions, because they are compared; create ``verdicts_of``.
+
+    ``verdicts_of`` are the verdicts on ``of`` with the name of the ``judge`` and the number of each row (``place``).
+    Names do not depend on the selection: a version of prompts has the same name everywhere.
+    """
+    chosen = selection or Selection()
+    select(cursor, chosen, without=("grader",))
+    _name_judges(cursor, of)
+    return chosen
+
+
+def stored_graders(
+    cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None, of: Answers = FREE_RESPONSES
+) -> list[dict[str, Any]]:
+    """Return the graders of answers in a selection, those with most answers first.
+
+    Columns: ``grader``; numbers of ``answers`` and ``verdicts``; hashes of its ``prompts``, and the time of the
+    ``newest`` verdict in seconds since 1970.
+    """
+    parameters = select_judges(cursor, selection, of._replace(by_rule=())).parameters(_STORED)
+    return list(records(cursor.execute(_STORED, parameters)))
+
+
+def verdict_counts(
+    cursor: duckdb.DuckDBPyConnection,
+    judges: Sequence[str],
+    selection: Selection | None = None,
+    of: Answers = FREE_RESPONSES,
+) -> list[VerdictCount]:
+    """Count the combinations of these judges' newest verdicts on the answers of a selection."""
+    chosen = select_judges(cursor, selection, of)
+    names = [f"g{place}" for place in range(len(judges))]
+    newest = "".join(f", arg_max(verdict, ROW(graded_at, place)) FILTER (judge = ${name}) AS {name}" for name in names)
+    sql = _COUNTS.format(newest=newest, columns="".join(f", verdicts.{name}" for name in names))
+    parameters = chosen.parameters(_COUNTS) | {"types": list(of.types)} | dict(zip(names, judges, strict=True))
+    before = len(VerdictCount._fields) - 1
+    return [VerdictCount._make((*row[:before], row[before:])) for row in cursor.execute(sql, parameters).fetchall()]
+
+
+def differences(
+    cursor: duckdb.DuckDBPyConnection,
+    pair: tuple[str, str] | None = None,
+    selection: Selection | None = None,
+    of: Answers = FREE_RESPONSES,
+) -> Iterator[dict[str, Any]]:
+    """Yield the answers on which two judges differ, or the two newest verdicts of any judge, the older one first.
+
+    Verdicts that do not count are no difference. The order is that of case, model, arm and trial.
+    """
+    chosen = select_judges(cursor, selection, of)
+    sql = (_IN_TURN if pair is None else _BY_NAME) + _DIFFERING
+    first, second = pair or (None, None)
+    parameters = {"counted": list(COUNTED)} | ({"first": first, "second": second} if pair else {})
+    yield from records(cursor.execute(sql, chosen.parameters(sql) | parameters))
+
+
+def free_verdicts(
+    cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]
+) -> dict[tuple[str, str], list[tuple[str, Verdict]]]:
+    """Return (trial, format) → each grader with its newest verdict on the free response."""
+    _name_judges(cursor, Answers(("frq",), ("frq",)))
+    verdicts: dict[tuple[str, str], list[tuple[str, Verdict]]] = {}
+    for trial_id, format_, grader, verdict in cursor.execute(_FREE_VERDICTS, [list(trial_ids)]).fetchall():
+        verdicts.setdefault((trial_id, format_), []).append((grader, verdict))
+    return verdicts
+
+
+def flip_counts(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> pd.DataFrame:
+    """Return how often each grader contradicted itself when it judged the same pair again.
+
+    A row for each ``grader``, ``model`` (the condition), ``same`` and ``right_answer`` (a hash). A pair is the right
+    answer with the ``same`` ``response`` or ``diagnosis`` (as read from it), ignoring case, or one ``answer``.
+    ``pairs`` were judged more than once, in ``verdicts`` verdicts; ``both`` of them were judged right and not right
+    with the same prompts.
+    """
+    select_judges(cursor, selection)
+    return cursor.execute(_FLIPS, {"counted": list(COUNTED)}).df()
+
+
+def trial_gradings(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> pd.DataFrame:
+    """Return a row for each answer of the selected conditions, in the order of conditions, cases and trials.
+
+    Columns: model (the condition), format, question_type, case_key, verdict, ``counted``, and ``gradings``: whether
+    each grading of the answer is right, one for a verdict by rule. Of a model's gradings only those with requests of
+    their own count: a verdict that was reused is no second grading.
+    """
+    chosen = selection or Selection()
+    select(cursor, chosen)
+    _name_judges(cursor, FREE_RESPONSES)
+    parameters = {**chosen.parameters(_GRADINGS), "counting": list(COUNTED), "free": list(FREE)}
+    return cursor.execute(_GRADINGS, parameters).df()
+
+
+def _name_judges(cursor: duckdb.DuckDBPyConnection, of: Answers) -> None:
+    """Create ``verdicts_of``, and ``graded_under``: run, grader and hash → name of a grader with several prompts."""
+    rows = cursor.execute(_GRADED_UNDER, {"rules": list(of.rules)}).fetchall()
+    runs = {run.run_id: run for run in run_records(cursor, sorted({run_id for run_id, _, _ in rows}))}
+    versions_of: dict[str, dict[str, list[tuple[str, str]]]] = {}
+    for run_id, grader, stored_hash in rows:
+        prompts = who_judged(runs[run_id], FREE_RULES[0], grader, stored_hash, 0)[1]
+        if prompts == "own":
+            # The prompts are unknown, because the run's pack has changed since. The hash of a release is that of the
+            # doctor's prompt, which differs between models with the same grader.
+            prompts = "" if runs[run_id].source == "release" else f"of {runs[run_id].prompt_hash}"
+        versions_of.setdefault(grader, {}).setdefault(prompts, []).append((run_id, stored_hash))
+    cursor.execute(
+        "CREATE OR REPLACE TEMP TABLE graded_under (run_id VARCHAR, grader VARCHAR, stored_hash VARCHAR, name VARCHAR)"
+    )
+    several = [
+        (run_id, grader, stored_hash, f"{grader}{SEPARATOR}prompts {prompts[:9] or 'of the release'}")
+        for grader, versions in versions_of.items()
+        for prompts, grades in versions.items()
+        for run_id, stored_hash in grades
+        if len(versions) > 1
+    ]
+    if several:
+        cursor.executemany("INSERT INTO graded_under VALUES (?, ?, ?, ?)", several)
+    cursor.execute(f"{_VERDICTS_OF}{[*of.rules, *of.by_rule]}::VARCHAR[], rule)")
 
 
 def latest_grades(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> list[Graded]:
@@ -61,16 +230,12 @@ class AnswerToGrade:
         return self.case_key, self.content_hash
 
 
-@dataclass(frozen=True)
-class EarlierVerdict:
-    """A grader's verdict on a response to a case with this answer, and the calls behind it."""
+class ResponseVerdict(NamedTuple):
+    """A grader's verdict on a response, and its calls; a reused verdict keeps them, which marks it as reused."""
 
-    question_type: QuestionType
-    answer: str
-    response: str
     extracted: str | None
     verdict: Verdict
-    call_ids: Sequence[str]
+    call_ids: tuple[str, ...] = ()
 
 
 def answers_to_grade(
@@ -95,14 +260,17 @@ def answers_to_grade(
 
 def earlier_verdicts(
     cursor: duckdb.DuckDBPyConnection, model: str, prompt_hash: str, reading: int = 1
-) -> list[EarlierVerdict]:
-    """Return a model's verdicts with these prompts in earlier gradings, the newest of each answer and response.
+) -> dict[tuple[QuestionType, str, str], ResponseVerdict]:
+    """Return (question type, right answer, response) → a model's newest verdict with these prompts.
 
     Verdicts that a version of the parser before ``reading`` could not read are omitted: they may be readable now. The
     name of a prompt pack after that of the model (``openai/gpt-4o [mine]``) is ignored if the prompts are equal.
     """
     rows = cursor.execute(_EARLIER, {"model": model, "prompt_hash": prompt_hash, "reading": reading}).fetchall()
-    return [EarlierVerdict(*row) for row in rows]
+    return {
+        (question_type, answer, response): ResponseVerdict(extracted, verdict, tuple(calls))
+        for question_type, answer, response, extracted, verdict, calls in rows
+    }
 
 
 def choices_to_read(cursor: duckdb.DuckDBPyConnection, run_id: str, version: int) -> list[AnswerToGrade]:
@@ -182,3 +350,137 @@ _COUNT_READ_BEFORE = f"""
     SELECT count(*) FROM newest AS verdicts JOIN selected USING (trial_id) JOIN seated USING (run_id)
     JOIN answers USING (trial_id, format, question_type)
     WHERE rule_version < $version AND answers.status = 'answered' AND answers.response IS NOT NULL AND {IN_ARMS}"""
+
+
+_GRADED_UNDER = """
+    SELECT DISTINCT run_id, grader, coalesce(grades.prompt_hash, '') FROM grades JOIN trials USING (trial_id)
+    WHERE list_contains($rules, rule) ORDER BY ALL"""
+
+_VERDICTS_OF = f"""
+    CREATE OR REPLACE TEMP VIEW verdicts_of AS
+    SELECT grades.*, grades.rowid AS place,
+        if(list_contains({[*CHOICE_RULES]}, rule), rule, coalesce(name, grades.grader)) AS judge
+    FROM grades JOIN trials USING (trial_id)
+    LEFT JOIN graded_under ON graded_under.run_id = trials.run_id AND graded_under.grader = grades.grader
+        AND graded_under.stored_hash = coalesce(grades.prompt_hash, '')
+    WHERE list_contains("""
+
+_OF_SELECTION = f"""
+    JOIN selected USING (trial_id) JOIN seated USING (run_id)
+    ANTI JOIN repeats ON repeats.trial_id = verdicts.trial_id AND repeats.format = verdicts.format
+        AND repeats.question_type = verdicts.question_type AND repeats.whole
+    WHERE {IN_ARMS}"""
+
+_STORED = f"""
+    SELECT judge AS grader, count(DISTINCT (verdicts.trial_id, verdicts.format, verdicts.question_type)) AS answers,
+        count(*) AS verdicts, coalesce(list(DISTINCT verdicts.prompt_hash ORDER BY verdicts.prompt_hash)
+            FILTER (verdicts.prompt_hash <> ''), []) AS prompts, max(graded_at) AS newest
+    FROM verdicts_of AS verdicts {_OF_SELECTION} AND verdict <> 'provider_error'
+    GROUP BY judge ORDER BY answers DESC, judge"""
+
+_COUNTS = f"""
+    WITH {UNANSWERED}, newest AS (
+        SELECT trial_id, format, question_type {{newest}} FROM verdicts_of
+        WHERE verdict <> 'provider_error' GROUP BY ALL
+    ), responses AS (
+        SELECT trial_id, format, question_type,
+            CASE status WHEN 'invalid' THEN coalesce(reason, 'ungradable') END AS invalid FROM answers
+        UNION ALL SELECT * FROM unanswered
+    ), verdicts AS (
+        FROM responses LEFT JOIN newest USING (trial_id, format, question_type)
+        WHERE list_contains($types, question_type)
+    )
+    SELECT model, verdicts.format, verdicts.question_type, case_key, dataset, specialty,
+        run_id, invalid, count(*) {{columns}}
+    FROM verdicts {_OF_SELECTION}
+    GROUP BY ALL
+    ORDER BY min(place), verdicts.format, verdicts.question_type, case_key, run_id"""
+
+_NEWEST = """
+    SELECT trial_id, format, question_type, judge, extracted, verdict FROM verdicts_of
+    WHERE verdict <> 'provider_error' {of}
+    QUALIFY row_number() OVER (PARTITION BY trial_id, format, question_type {by}
+        ORDER BY graded_at DESC, place DESC) = {turn}"""
+
+_FREE_VERDICTS = f"""
+    SELECT trial_id, format, judge, verdict FROM (
+        {_NEWEST.format(of="AND list_contains(?, trial_id)", by=", judge", turn=1)}
+    ) ORDER BY trial_id, format, judge"""
+
+_BY_NAME = f"""
+    WITH f AS ({_NEWEST.format(of="AND judge = $first", by="", turn=1)}),
+    s AS ({_NEWEST.format(of="AND judge = $second", by="", turn=1)})"""
+
+_IN_TURN = f"""
+    WITH f AS ({_NEWEST.format(of="", by="", turn=2)}), s AS ({_NEWEST.format(of="", by="", turn=1)})"""
+
+_DIFFERING = f""", verdicts AS (
+        SELECT f.trial_id, f.format, f.question_type,
+            f.judge AS first_grader, f.extracted AS first_read_as, f.verdict AS first_verdict,
+            s.judge AS second_grader, s.extracted AS second_read_as, s.verdict AS second_verdict
+        FROM f JOIN s USING (trial_id, format, question_type)
+        WHERE f.verdict <> s.verdict AND list_contains($counted, f.verdict) AND list_contains($counted, s.verdict)
+    ), differing AS (
+        SELECT verdicts.*, model, selected.case_key, selected.content_hash FROM verdicts {_OF_SELECTION}
+    )
+    SELECT model, differing.case_key AS case, trials.trial + 1 AS trial, format, question_type, answer, response,
+        first_grader, first_read_as, first_verdict, second_grader, second_read_as, second_verdict, trial_id
+    FROM differing JOIN answers USING (trial_id, format, question_type)
+    JOIN (SELECT trial_id, trial FROM trials) AS trials USING (trial_id)
+    LEFT JOIN cases ON cases.case_key = differing.case_key AND cases.content_hash = differing.content_hash
+    ORDER BY length(differing.case_key), differing.case_key, model, format, question_type, trials.trial, trial_id"""
+
+_SAME = {"response": "asking", "diagnosis": "judging", "answer": "asking"}
+
+# Texts are compared by their 64-bit hash: comparing long texts takes seconds. Verdicts with the same calls are one
+# judgement that was reused for another answer; the last call is the one that judged the diagnosis.
+_JUDGED = """
+    WITH judged AS MATERIALIZED (
+        SELECT judge AS grader, model, hash(lower(trim(cases.answer))) AS right_answer,
+            hash(prompt_hash, rule) AS prompts, hash(lower(trim(answers.response))) AS response,
+            CASE WHEN grades.extracted IS NOT NULL THEN hash(lower(trim(grades.extracted))) END AS diagnosis,
+            hash(grades.trial_id, grades.format, grades.question_type) AS answer, verdict = 'correct' AS called_right,
+            CASE WHEN len(call_ids) > 0 THEN hash(call_ids) ELSE grades.place END AS asking,
+            CASE WHEN rule = 'frq' AND len(call_ids) > 0 THEN hash(call_ids[-1]) ELSE asking END AS judging
+        FROM verdicts_of AS grades JOIN answers USING (trial_id, format, question_type)
+        JOIN chosen ON chosen.trial_id = grades.trial_id JOIN seated ON seated.run_id = chosen.run_id
+        JOIN cases ON cases.case_key = chosen.case_key AND cases.content_hash = chosen.content_hash
+        WHERE list_contains($counted, verdict) AND answers.response IS NOT NULL
+    )"""
+
+_PAIRS_OF = """
+    SELECT grader, model, '{same}' AS same, right_answer, count(*) AS pairs, count(*) FILTER (flipped) AS both,
+        sum(n)::BIGINT AS verdicts FROM (
+        SELECT grader, model, right_answer, count(*) AS n, bool_or(ever) AND NOT bool_and(always) AS flipped FROM (
+            SELECT grader, model, right_answer, prompts, {same}, bool_or(called_right) AS ever,
+                bool_and(called_right) AS always
+            FROM judged WHERE {same} IS NOT NULL GROUP BY grader, model, right_answer, prompts, {same}, {by}
+        ) GROUP BY grader, model, right_answer, prompts, {same} HAVING count(*) > 1
+    ) GROUP BY grader, model, right_answer"""
+
+_FLIPS = (
+    f"{_JUDGED} {' UNION ALL '.join(_PAIRS_OF.format(same=same, by=by) for same, by in _SAME.items())} ORDER BY ALL"
+)
+
+_GRADINGS = f"""
+    WITH {OUTCOMES}, asked AS (
+        SELECT grades.trial_id, format, question_type, rule, grades.grader, coalesce(name, grades.grader) AS version,
+            verdict = 'correct' AS is_right, graded_at
+        FROM grades JOIN chosen USING (trial_id)
+        LEFT JOIN graded_under ON graded_under.run_id = chosen.run_id AND graded_under.grader = grades.grader
+            AND graded_under.stored_hash = coalesce(grades.prompt_hash, '')
+        WHERE list_contains($free, rule) AND list_contains($counting, verdict) AND len(call_ids) > 0
+        QUALIFY row_number() OVER (PARTITION BY grades.trial_id, format, question_type, rule, grades.grader, version,
+            call_ids ORDER BY graded_at) = 1
+    ), repeated AS (
+        SELECT trial_id, format, question_type, rule, grader, list(is_right ORDER BY graded_at) AS gradings
+        FROM asked GROUP BY trial_id, format, question_type, rule, grader, version
+        QUALIFY row_number() OVER (PARTITION BY trial_id, format, question_type, rule, grader
+            ORDER BY max(graded_at) DESC) = 1
+    )
+    SELECT model, format, question_type, trials.case_key, verdict, list_contains($counting, verdict) AS counted,
+        coalesce(gradings, [verdict = 'correct']) AS gradings
+    FROM outcomes AS verdicts JOIN trials USING (trial_id) JOIN selected USING (trial_id)
+    LEFT JOIN repeated USING (trial_id, format, question_type, rule, grader)
+    WHERE {IN_ARMS}
+    ORDER BY place, format, question_type, trials.case_key, trials.trial, trial_id"""

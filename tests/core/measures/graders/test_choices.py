@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import pytest
 
+from core.events import Verdict
+from core.measures.graders.agreement import VerdictTable
 from core.measures.graders.choices import agreement_rows
-from core.store.queries.choice_verdicts import ChoiceVerdicts
-
-ARM = ("openai/a", "vignette", "mcq", "mcq_loose")
+from core.store.queries.grades import VerdictCount
 
 
 def test_agreement_and_both_accuracies_by_hand() -> None:
+    def count(case: str, n: int, *verdicts: Verdict | None) -> VerdictCount:
+        return VerdictCount("openai/a", "vignette", "mcq", case, None, None, "run", None, n, verdicts)
+
     counts = [
-        ChoiceVerdicts(*ARM, None, "set/1", "correct", None, 3),
-        ChoiceVerdicts(*ARM, None, "set/2", "incorrect", None, 5),
-        ChoiceVerdicts(*ARM, "openai/g", "set/1", "correct", "correct", 2),
-        ChoiceVerdicts(*ARM, "openai/g", "set/1", "correct", "incorrect", 1),
-        ChoiceVerdicts(*ARM, "openai/g", "set/2", "incorrect", "correct", 1),
-        ChoiceVerdicts(*ARM, "openai/g", "set/2", "incorrect", "no_diagnosis", 2),
-        ChoiceVerdicts(*ARM, "openai/g", "set/2", "incorrect", "ungradable", 1),
+        count("set/1", 2, "correct", None, "correct"),
+        count("set/1", 1, "correct", None, "incorrect"),
+        count("set/2", 1, "incorrect", None, "correct"),
+        count("set/2", 2, "incorrect", None, "no_diagnosis"),
+        count("set/2", 1, "incorrect", None, "ungradable"),
+        count("set/2", 1, "incorrect", None, None),
     ]
-    (row,) = agreement_rows(counts)
+    (row,) = agreement_rows(VerdictTable(("mcq_loose", "mcq_strict", "openai/g"), counts))
     # 2 + 2 of 6 answers agree; by the grader 2/3 of the first case and 1/3 of the second are right
     assert (row.estimate, row.n) == (pytest.approx(4 / 6), 6)
     assert (row["rule_only"], row["grader_only"]) == (1, 1)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from core.errors import UsageError
-from core.events import COUNTED
 from core.measures.base import Row
-from core.measures.graders.agreement import VerdictTable, agreement_rows, cross_table, read_judged
+from core.measures.graders.agreement import VerdictTable, agreement_rows, crossed_rows, read_judged
 from core.store.database import Store
 from tests.core.measures.graders.graded import DOCTORS, OTHER, OWN, THIRD, judge_again
 
@@ -18,10 +17,9 @@ def of_graders(judged: VerdictTable, *graders: str, verdicts: str = "right or no
     return {row["measure"]: row for row in agreement_rows(judged) if label.items() <= row.label.items()}
 
 
-@pytest.mark.slow
-def test_two_graders_are_compared_on_what_both_judged(store: Store) -> None:
+def test_agreement_by_hand(store: Store) -> None:
     judged = read_judged(store)
-    assert judged.graders == (OWN, OTHER, THIRD)  # the grader with the most verdicts comes first
+    assert judged.judges == (OWN, OTHER, THIRD)  # the grader with the most verdicts comes first
     pair = of_graders(judged, OWN, OTHER)
     agreed = pair["percent agreement"]
     # they agree on three of five common answers; the other grader has not judged the sixth
@@ -34,6 +32,26 @@ def test_two_graders_are_compared_on_what_both_judged(store: Store) -> None:
     assert agreed.low < 3 / 5 < agreed.high
     # only one grader judged the second doctor's answers
     assert {row["model"] for row in agreement_rows(judged)} == {DOCTORS[0]}
+    common = of_graders(judged, OWN, OTHER, THIRD)
+    # all three on what all judged
+    agreed = common["percent agreement"]
+    # right by (own, other, third): 1 1 1 · 0 1 1 · 1 1 0 · 1 0 1: one answer with full agreement, three with 1/3
+    assert (agreed.n, agreed["left_out"]) == (4, 2)
+    assert agreed.estimate == pytest.approx((1 + 3 / 3) / 4)
+    # 9 of 12 verdicts are right: agreement by chance is .75² + .25²
+    assert common["Fleiss' kappa"].estimate == pytest.approx((0.5 - 0.625) / (1 - 0.625))
+    assert "Fleiss' kappa" not in of_graders(judged.of([OWN, OTHER]), OWN, OTHER)
+    rows = list(crossed_rows(judged.of([OWN, OTHER])))
+    crossed = {(row["first_verdict"], row["second_verdict"]): (row.n, row.estimate) for row in rows}
+    assert crossed == {
+        ("correct", "correct"): (2, pytest.approx(2 / 3)),
+        ("correct", "incorrect"): (1, pytest.approx(1 / 3)),
+        ("incorrect", "correct"): (1, 0.5),
+        ("incorrect", "incorrect"): (1, 0.5),
+    }
+    assert {(row["first"], row["second"], row["model"]) for row in rows} == {(OWN, OTHER, DOCTORS[0])}
+    with pytest.raises(UsageError, match="No grader 'openai/x' has judged these answers, only openai/g"):
+        judged.of([OWN, "openai/x"])
 
 
 def test_agreement_on_all_kinds_is_lower_than_on_right_or_not(store: Store) -> None:
@@ -49,30 +67,3 @@ def test_the_newest_verdict_counts_but_never_a_providers_failure(store: Store) -
     judge_again(store, OTHER, {"t000": "provider_error"}, 50.0, "abc")
     agreed = of_graders(read_judged(store, [OWN, OTHER]), OWN, OTHER)["percent agreement"]
     assert (agreed.n, agreed.estimate) == (5, pytest.approx(4 / 5))
-
-
-def test_three_graders_together_on_what_all_judged(store: Store) -> None:
-    common = of_graders(read_judged(store), OWN, OTHER, THIRD)
-    agreed = common["percent agreement"]
-    # right by (own, other, third): 1 1 1 · 0 1 1 · 1 1 0 · 1 0 1: one answer with full agreement, three with 1/3
-    assert (agreed.n, agreed["left_out"]) == (4, 2)
-    assert agreed.estimate == pytest.approx((1 + 3 / 3) / 4)
-    # 9 of 12 verdicts are right: agreement by chance is .75² + .25²
-    assert common["Fleiss' kappa"].estimate == pytest.approx((0.5 - 0.625) / (1 - 0.625))
-    assert "Fleiss' kappa" not in of_graders(read_judged(store, [OWN, OTHER]), OWN, OTHER)
-
-
-@pytest.mark.slow
-def test_verdicts_crossed(store: Store) -> None:
-    table = cross_table(read_judged(store), OWN, OTHER)
-    right, wrong = COUNTED.index("correct"), COUNTED.index("incorrect")
-    assert table[right, right] == 2
-    assert table[right, wrong] == 1
-    assert table[wrong, right] == 1
-    assert table[wrong, wrong] == 1
-    assert table.sum() == 5
-
-
-def test_a_grader_that_judged_nothing_is_named_with_those_that_did(store: Store) -> None:
-    with pytest.raises(UsageError, match="No grader 'openai/x' has judged these answers, only openai/g"):
-        read_judged(store).of([OWN, "openai/x"])

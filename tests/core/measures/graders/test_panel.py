@@ -8,10 +8,10 @@ from core.errors import UsageError
 from core.events import Verdict
 from core.measures.accuracy import accuracy
 from core.measures.base import Row
-from core.measures.graders.agreement import VerdictTable, read_judged
-from core.measures.graders.panels import PANEL, accuracy_by_judge, corrected_by_judge, majority, members
+from core.measures.graders.agreement import PANEL, VerdictTable, majority, read_judged
+from core.measures.graders.panels import accuracy_by_judge, corrected_by_judge, members
 from core.store.database import Store
-from core.store.queries.grades_by_grader import VerdictCount
+from core.store.queries.grades import VerdictCount
 from tests.core.measures.graders.graded import DOCTORS, OTHER, OWN, THIRD, store_graded
 
 A = DOCTORS[0]
@@ -45,7 +45,7 @@ def test_with_one_grader_the_accuracy_is_that_of_the_accuracy_page(store: Store)
         assert (judge_row.excluded, judge_row["n_trials"]) == (row.excluded, row["n_trials"])
 
 
-def test_graders_side_by_side(store: Store) -> None:
+def test_graders_and_panels_by_hand(store: Store) -> None:
     by_judge = rows(store)
     # case scores: OWN ½, 1, 0; OTHER 1, ½, 0 with one answer not judged; THIRD 1, ½ and a case without a verdict
     for judge, mean, cases, trials, excluded in ((OWN, 0.5, 3, 6, 0), (OTHER, 0.5, 3, 5, 1), (THIRD, 0.75, 2, 4, 2)):
@@ -54,6 +54,19 @@ def test_graders_side_by_side(store: Store) -> None:
         assert row.excluded == ({"ungraded": excluded} if excluded else {})
     # the other grader judged nothing of the second doctor
     assert {judge for judge, model in by_judge if model == DOCTORS[1]} == {OWN}
+    three = rows(store, OWN, OTHER, THIRD)[PANEL, A]
+    # on all four common answers two of three say right
+    assert (three.estimate, three["n_trials"], three["ties"]) == (1.0, 4, 0)
+    assert three.excluded == {"ungraded": 2}
+    two = rows(store, OWN, OTHER)[PANEL, A]
+    # both agree: t000 right, t010 right, t020 not; t001 and t011 are ties, t021 has one verdict only
+    assert (two.estimate, two["n_trials"], two["ties"]) == (pytest.approx(2 / 3), 3, 2)
+    assert two.excluded == {"ungraded": 3}
+    # only the answers that all judged
+    common = rows(store, common=True)
+    own = common[OWN, A]
+    assert (own.estimate, own["n_trials"]) == (0.75, 4)  # cases ½ and 1
+    assert common[OTHER, A]["n_trials"] == 4
 
 
 def test_a_grader_that_judged_nothing_of_a_run_has_no_part_in_it() -> None:
@@ -68,24 +81,6 @@ def test_a_grader_that_judged_nothing_of_a_run_has_no_part_in_it() -> None:
     other_run = [count("r2", "c/1", "empty", None, None), count("r2", "c/3", None, None, "correct")]
     rows = accuracy_by_judge(VerdictTable((OWN, OTHER), [*own_run, *other_run]))
     assert [(row.label["judge"], row.estimate, row["n_trials"]) for row in rows] == [(OWN, 0.5, 2), (OTHER, 0.5, 2)]
-
-
-def test_a_panel_leaves_out_ties_and_answers_that_not_all_judged(store: Store) -> None:
-    three = rows(store, OWN, OTHER, THIRD)[PANEL, A]
-    # on all four common answers two of three say right
-    assert (three.estimate, three["n_trials"], three["ties"]) == (1.0, 4, 0)
-    assert three.excluded == {"ungraded": 2}
-    two = rows(store, OWN, OTHER)[PANEL, A]
-    # both agree: t000 right, t010 right, t020 not; t001 and t011 are ties, t021 has one verdict only
-    assert (two.estimate, two["n_trials"], two["ties"]) == (pytest.approx(2 / 3), 3, 2)
-    assert two.excluded == {"ungraded": 3}
-
-
-def test_common_restricts_to_the_answers_that_all_judged(store: Store) -> None:
-    by_judge = rows(store, common=True)
-    own = by_judge[OWN, A]
-    assert (own.estimate, own["n_trials"]) == (0.75, 4)  # cases ½ and 1
-    assert by_judge[OTHER, A]["n_trials"] == 4
 
 
 def test_a_panel_has_two_members_or_more_each_once() -> None:

@@ -1,1 +1,0 @@
-"""The part Graders: agreement, accuracy by grader, differences, contradictions, and grading again."""
