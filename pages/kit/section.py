@@ -275,7 +275,11 @@ def _draw_chart(
     *,
     titled: bool,
 ) -> None:
-    colours = model_colours([value for value in names if any(row.label.get("model") == value for row in rows)])
+    if section.kind == "shares" and not any(row.estimate for row in rows):
+        st.caption("None of these occurred.")
+        return
+    of_models = [value for value in names if any(row.label.get("model") == value for row in rows)]
+    colours = {**section.colours, **model_colours(of_models)}
     layout: dict[str, Any] = {
         "kind": section.kind,
         **_parts_of(section),
