@@ -10,7 +10,7 @@ from core.frameworks.automedic.measures.published import published_parts, publis
 from core.frameworks.automedic.tags import EMPATHY, MISUSE
 from core.measures.base import Row
 from pages.kit.cases import around
-from pages.quality.asked import consultations, missed
+from pages.quality.asked import consultations, history, missed
 
 
 def test_a_consultation_is_told_in_counts() -> None:
@@ -34,6 +34,12 @@ def test_a_consultation_is_told_in_counts() -> None:
         )
     ]
     assert re.findall(r"(\w+) \((\d+)%", missed(facts, "a")) == [("allergies", "90"), ("medication", "60")]
+    measured = [
+        Row({"measure": "queries"}, 3.25, more={"n_conversations": 8}),
+        Row({"measure": "patient_recall"}, 0.4),
+        Row({"measure": "accuracy"}, 0.75, n=4),
+    ]
+    assert re.findall(r"[\d.]*\d", history(measured)) == ["8", "3.2", "40", "75", "4"]
 
 
 def test_stacked_bars_leave_out_what_does_not_occur() -> None:
