@@ -77,7 +77,10 @@ def draw_rows(
     ids = ["|".join(str(line[column]) for column in row_id) for line in lines]
     shown = [{**line, "turn": None if line.get("turn") is None else line["turn"] + 1} for line in lines]
     table = table_of(Result(section.title, tuple(shown)), names, section)
-    chosen = choose_case(table, f"{key}_list", key, {**(columns or {}), "Trial": None}, ids=ids, download=_DOWNLOAD)
+    wide = [section.heads[name] for name in ("quote", "words", "response") if name in section.heads]
+    shape: dict[str, Any] = dict.fromkeys(wide, st.column_config.TextColumn(width="large"))
+    shape |= {section.heads["trial_id"]: None} if "trial_id" in section.heads else {}
+    chosen = choose_case(table, f"{key}_list", key, {**shape, **(columns or {})}, ids=ids, download=_DOWNLOAD)
     if chosen is None:
         return None
     line = lines[ids.index(chosen)]
