@@ -143,7 +143,7 @@ def _draw_answers(selection: Selection, answers: pd.DataFrame) -> None:
             trial=answers["trial"] + 1, response=listed["response"].combine_first(listed["detail"])
         ).to_dict("records")
     )
-    names = {model: name, **{verdict: words for verdict, (words, *_) in VERDICT.items()}}
+    names = {model: name} | {str(verdict): words[0] for verdict, words in VERDICT.items()}
     draw_rows(ANSWERS, Result(ANSWERS.title, rows), names, _TRIAL, ("trial_id",))
 
 
