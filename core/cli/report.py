@@ -125,7 +125,7 @@ def _command(metric: Metric) -> Any:
                 options = {name: given[name] for name in metric_options}
                 result = result_of(metric, request, options)
                 if not result.rows:
-                    raise AnamnesisError(why_empty(metric, request, options))
+                    raise AnamnesisError(why_empty(metric, request, options).reason)
                 if drawn:
                     try:
                         drawn.write_bytes(_picture(result, figure))

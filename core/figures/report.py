@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +17,8 @@ from core.events import FORMATS, QUESTION_TYPES
 from core.figures.curves import Point, curves
 from core.figures.legend import with_legend_room
 from core.figures.marks import Mark, bars, dots
-from core.figures.style import FALL, GREY, MARGIN, PALETTE, RISE, Axis
+from core.figures.shares import Segment, stacked
+from core.figures.style import FALL, GREY, MARGIN, PALETTE, RISE, Axis, text_on
 from core.measures.base import DIFFERENCES, Note, Row, counts_in_words
 from core.measures.comparison import TESTS, verdict
 from core.stats.corrections import stars
@@ -34,8 +36,8 @@ _TITLE = 96
 _WIDTH = 940
 """Pixels across which the legend of a figure of two columns is set."""
 _WORDS: dict[str, Mapping[Any, str]] = {"format": words.FORMAT, "question_type": words.QUESTION_TYPE}
-_SHORT, _LONG = 24, 48
-"""Most characters of a place below a bar, and of a line of a name."""
+_SHORT, _PLACE, _LONG = 24, 32, 48
+"""Most characters of a place below a bar, of a line of a place next to one, and of a line of a name."""
 _SLACK = 0.001
 _WHO = ("model", "doctor", "grader", "judge", "patient", "seat")
 """Parts of labels that say whose figure a row is."""
@@ -57,7 +59,7 @@ def whole_caption(rows: Sequence[Row], notes: Sequence[Note]) -> str:
 def chart_of(
     rows: Sequence[Row],
     *,
-    kind: Literal["auto", "bars", "dots", "curve"] = "auto",
+    kind: Literal["auto", "bars", "dots", "curve", "shares"] = "auto",
     series: str = "",
     place: str = "",
     panel: str = "",
@@ -74,7 +76,8 @@ def chart_of(
 
     Args:
         rows: The rows of one metric.
-        kind: ``curve`` has ``place``, a number, along its axis; ``auto`` chooses bars or dots.
+        kind: ``curve`` has ``place``, a number, along its axis; ``shares`` has a bar for each place, made of the shares
+            of the series, in the order of ``colours``; ``auto`` chooses bars or dots.
         series: Part of the labels that makes the colours.
         place: Part of the labels that makes the places.
         panel: Part of the labels that makes the panels.
@@ -94,6 +97,9 @@ def chart_of(
     palette = {value: PALETTE[number % len(PALETTE)] for number, value in enumerate(series_names)}
     inks = {value: (colours or {}).get(value, ink) for value, ink in palette.items()}
     chart = _Chart(layout, scale, word, series_names, inks, dark)
+    if kind == "shares":
+        order = [value for value in colours or {} if value in inks]
+        return _shares(rows, chart, list(dict.fromkeys([*order, *inks])), axis)
     return _curves(rows, chart) if kind == "curve" else _bars_or_dots(rows, chart, kind)
 
 
@@ -135,6 +141,26 @@ def _curves(rows: Sequence[Row], chart: _Chart) -> go.Figure:
     ]
     along = Axis(chart.word("", place).replace("_", " ").capitalize(), None, "~g", None, "g")
     return curves(points, chart.names, chart.inks, along, chart.scale or Axis(), dark=chart.dark)
+
+
+def _shares(rows: Sequence[Row], chart: _Chart, values: Sequence[str], title: str) -> go.Figure:
+    series, place = chart.layout.series, chart.layout.place
+    numbers = {(row.label[place], str(row.label[series])): number for number, row in enumerate(rows)}
+    sizes = {row.label[place]: row.n or 0 for row in chart.layout.rows}
+    unit = chart.layout.rows[0].unit
+
+    def segment(value: str) -> Segment:
+        found = [numbers.get((of, value)) for of in sizes]
+        shares = [0.0 if number is None else rows[number].estimate or 0.0 for number in found]
+        counts = [round(share * size) for share, size in zip(shares, sizes.values(), strict=True)]
+        ink = chart.inks[value]
+        return Segment(chart.names[value], ink, text_on(ink), shares, counts, [(str(number),) for number in found])
+
+    segments = [segment(value) for value in values]
+    whole = all(math.isclose(sum(part.shares[bar] for part in segments), 1) for bar in range(len(sizes)))
+    size_words = "n = {:,}" if whole else f"{{:,}} {unit}"
+    labels = [f"{_broken(chart.word(place, of), _PLACE)}<br>{size_words.format(size)}" for of, size in sizes.items()]
+    return stacked(labels, segments, title, unit if whole else "", whole=whole, percent=whole, dark=chart.dark)
 
 
 def _bars_or_dots(rows: Sequence[Row], chart: _Chart, kind: Literal["auto", "bars", "dots"]) -> go.Figure:
@@ -285,8 +311,8 @@ class _Words:
         self._names = names
 
     def __call__(self, name: str, value: Any) -> str:
-        if isinstance(value, str) and value in self._names:
-            return self._names[value]
+        if str(value) in self._names:
+            return self._names[str(value)]
         text = _WORDS.get(name, {}).get(value) or ("" if value is None else str(value))
         return text if name in _WHO else text.replace("_", " ")
 
@@ -342,5 +368,5 @@ def _unit_of(rows: Sequence[Row]) -> Literal["signed", "number", "a share"]:
     return "number" if max(bounds) > 1 + _SLACK else "a share"
 
 
-def _broken(name: str) -> str:
-    return "<br>".join(textwrap.wrap(name, _LONG)) or name
+def _broken(name: str, width: int = _LONG) -> str:
+    return "<br>".join(textwrap.wrap(name, width)) or name

@@ -17,11 +17,19 @@ PALETTE = (
     "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7A6A00", "#6A51A3", "#8C8C8C", "#1B4F4A",
 )  # fmt: skip
 """Okabe and Ito's colours, which colour-blind readers can tell apart, and four more."""
+_LIGHT = 0.28
+"""Luminance (0 to 1) of a background from which dark texts are easier to read than white ones."""
 MARGIN = {"l": 8, "r": 12, "t": 8, "b": 8}
 LEGEND = {"orientation": "h", "yref": "container", "yanchor": "bottom", "y": 0, "x": 0, "traceorder": "normal"}
 """Below the axis labels, however long they are."""
 LAYOUT = {"margin": MARGIN, "legend": LEGEND, "font": {"size": 13}}
 Trace = dict[str, Any]
+
+
+def text_on(colour: str) -> str:
+    """Return the colour of a text on a background "#RRGGBB": white or dark, whichever is easier to read."""
+    red, green, blue = ((int(colour[place : place + 2], 16) / 255) ** 2.2 for place in (1, 3, 5))
+    return "white" if 0.2126 * red + 0.7152 * green + 0.0722 * blue < _LIGHT else INK[False]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Annotated, Any, Literal
 
-from core.frameworks.starts import REVIEW
 from core.judging.agreement import (
     COEFFICIENTS,
     ON_SCALES,
@@ -28,8 +27,16 @@ from core.judging.agreement import (
 from core.judging.calibration import ENOUGH_AGREEMENT, ENOUGH_LABELS, Trust, agreement_with_experts, status_of
 from core.judging.form import CANNOT_JUDGE
 from core.judging.judgement import Judge, Judgement
-from core.measures.base import CASES_OF_RUNS, Columns, Listed, MetricRequest, Positional, Row, Section, metric
-from core.measures.opinions import Opinions, judge_names, labelled, read_opinions
+from core.measures.base import Columns, Listed, MetricRequest, Row, Section
+from core.measures.opinions import (
+    FormOption,
+    Opinions,
+    ReviewOption,
+    judge_names,
+    labelled,
+    metric_of_opinions,
+    read_opinions,
+)
 from core.stats.intervals import NOTHING
 from core.stats.smoothed import ratio_interval
 from core.store.database import Store
@@ -42,24 +49,9 @@ _VALUE = Columns("value", "low", "high", "n", "excluded")
 _SHARE = Columns("share", "low", "high", "n")
 By = Literal["question", "axis", "form", "condition", "model"]
 Part = Literal["agreement", "status", "answers", "difficulty", "words"]
-FormOption = Annotated[
-    str | None, Positional("Name of a form, or rubric:NAME; without one, all forms with answers of two judges.")
-]
-ReviewOption = Annotated[
-    str | None,
-    "Only people's answers in this unblinded review, by name; `release`: the release's experts; `imported`: "
-    "annotations from files. Without one, all reviews.",
-]
 
 
-@metric(
-    "agreement",
-    *CASES_OF_RUNS,
-    empty="No two judges answered the same question about the same item. A review counts once it is unblinded.",
-    starts=(REVIEW,),
-    page="judges",
-    noted=False,
-)
+@metric_of_opinions("agreement", empty="No two judges answered the same question about the same item.")
 def report(
     request: MetricRequest,
     form: FormOption = None,

@@ -475,7 +475,7 @@ class Section:
     axis and the head of its column; ``caption`` explains the figure, ``compared`` what the rows are compared with.
 
     ``columns`` are those of the table, in order; if empty, all. ``heads`` are their titles; ``folded``: the table opens
-    on a click. ``words`` are display names of values of labels. A module of
+    on a click. ``words`` are display names of values of labels, ``colours`` those of values of the series. A module of
     measures lists its sections as ``SECTIONS``; ``page`` is the page that shows them.
     """
 
@@ -493,6 +493,7 @@ class Section:
     compared: str = ""
     heads: Mapping[str, str] = field(default_factory=dict)
     words: Mapping[str, str] = field(default_factory=dict)
+    colours: Mapping[str, str] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
     folded: bool = False
     help: str = ""

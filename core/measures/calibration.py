@@ -14,11 +14,10 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from core.frameworks.starts import REVIEW
 from core.judging.calibration import JudgedStatement, rogan_gladen_mean
 from core.judging.form import RUBRIC
-from core.measures.base import CASES_OF_RUNS, Columns, MetricRequest, Positional, Row, Section, metric
-from core.measures.opinions import Opinions, labelled, read_opinions
+from core.measures.base import Columns, MetricRequest, Row, Section
+from core.measures.opinions import FormOption, Opinions, labelled, metric_of_opinions, read_opinions
 from core.measures.rubrics.labels import expert_verdicts
 from core.measures.rubrics.reading import reading_with_notes, statements_by_condition
 from core.stats.calibrated import FEWEST, CalibratedMean, calibrated_difference, calibrated_mean, resemblance
@@ -29,17 +28,10 @@ _STEPS = (10, 25, 50, 100, 200)
 Part = Literal["figures", "differences", "audit", "plan"]
 
 
-@metric(
-    "calibration",
-    *CASES_OF_RUNS,
-    empty="No judge answered a question of which people answered a part. A review counts once it is unblinded.",
-    starts=(REVIEW,),
-    page="judges",
-    noted=False,
-)
+@metric_of_opinions("calibration", empty="No judge answered a question of which people answered a part.")
 def report(
     request: MetricRequest,
-    form: Annotated[str | None, Positional("Name of a form, or rubric:NAME; without one, all forms.")] = None,
+    form: FormOption = None,
     part: Annotated[
         Part,
         "Figures of judge and experts together; their differences from the first condition that experts judged; "

@@ -27,6 +27,11 @@ from core.store.queries.answers import conversation_endings, ending_outcomes
 from core.store.selection import McqRule, Selection
 
 END_REASONS: tuple[EndReason, ...] = get_args(EndReason)
+END_COLOUR: dict[str, str] = {
+    "final_diagnosis": "#009E73", "no_question": "#E69F00", "turn_cap": "#D55E00", "end_tag": "#56B4E9",
+    "no_tag": "#F0E442", "refusal": "#CC79A7", "error": "#8C8C8C", "not_recorded": "#BBBBBB",
+}  # fmt: skip
+"""Reason of an ending → its colour in figures, in order."""
 
 
 def endings(table: pd.DataFrame) -> list[Row]:
@@ -414,7 +419,11 @@ SECTIONS = (
         "Why conversations stopped",
         report,
         {"part": "reasons"},
-        kind="reasons",
+        kind="shares",
+        series="reason",
+        place="model",
+        axis="Share of conversations",
+        colours=END_COLOUR,
         columns=("model", "reason", "conversations", "of", "share"),
         folded=True,
         page="accuracy",

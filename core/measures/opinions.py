@@ -8,9 +8,9 @@ as answers to the same questions.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import duckdb
 
@@ -18,11 +18,13 @@ from core.datasets.select import cases_of, datasets
 from core.errors import UsageError
 from core.events import COUNTED
 from core.frameworks.casting import is_model
+from core.frameworks.starts import REVIEW
 from core.judging.agreement import Place, place_of, why_excluded
 from core.judging.calibration import JudgedStatement
 from core.judging.form import RUBRIC, Form, FormQuestion, form_named
 from core.judging.judgement import Judge, Judgement
 from core.judging.request import text_hash
+from core.measures.base import CASES_OF_RUNS, Listed, Metric, Positional, metric
 from core.measures.experts.adjudication import Decision
 from core.measures.experts.judged import judged_items, read_review
 from core.measures.experts.report import read_decisions
@@ -42,6 +44,25 @@ PEOPLE = Judge("people")
 _YES_NO = {True: "yes", False: "no"}
 _JUDGED_APART = {"in_vignette", "complete_answers", "medical_terms"}
 """Questions about conversations to which judgements of facts and of terms are answers."""
+
+FormOption = Annotated[str | None, Positional("Name of a form, or rubric:NAME; without one, all.")]
+ReviewOption = Annotated[
+    str | None,
+    "Only people's answers in this unblinded review, by name; `release`: the release's experts; `imported`: "
+    "annotations from files. Without one, all reviews.",
+]
+
+
+def metric_of_opinions(name: str, *, empty: str) -> Callable[[Callable[..., Iterable[Listed]]], Metric]:
+    """Turn a function that reads ``read_opinions`` into a metric; ``empty`` says which answers are missing."""
+    return metric(
+        name,
+        *CASES_OF_RUNS,
+        empty=f"{empty} A review counts once it is unblinded.",
+        starts=(REVIEW,),
+        page="judges",
+        noted=False,
+    )
 
 
 class Item(NamedTuple):

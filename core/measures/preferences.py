@@ -4,34 +4,22 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Final
+from typing import Final
 
 import numpy as np
 
-from core.frameworks.starts import REVIEW
 from core.judging.form import Form, FormQuestion
 from core.judging.judgement import Judge, Judgement
-from core.measures.base import CASES_OF_RUNS, Columns, MetricRequest, Positional, Row, Section, metric
-from core.measures.opinions import PEOPLE, Opinions, read_opinions
+from core.measures.base import Columns, MetricRequest, Row, Section
+from core.measures.opinions import PEOPLE, FormOption, Opinions, ReviewOption, metric_of_opinions, read_opinions
 from core.stats.choices import Choice, abilities
 
 SHARES: Final = {"first": 1.0, "second": 0.0, "equal": 0.5}
 """Answer to the question which of a pair is better → how often the first is chosen."""
 
 
-@metric(
-    "preferences",
-    *CASES_OF_RUNS,
-    empty="Nobody chose between two conversations. A review counts once it is unblinded.",
-    starts=(REVIEW,),
-    page="judges",
-    noted=False,
-)
-def report(
-    request: MetricRequest,
-    form: Annotated[str | None, Positional("Name of a form about pairs; without one, all.")] = None,
-    review: Annotated[str | None, "Only people's choices in this unblinded review, by name."] = None,
-) -> Iterator[Row]:
+@metric_of_opinions("preferences", empty="Nobody chose between two conversations.")
+def report(request: MetricRequest, form: FormOption = None, review: ReviewOption = None) -> Iterator[Row]:
     """Report abilities in log-odds from choices between two conversations (Bradley and Terry), for each judge."""
     for opinions in request.read(read_opinions, request.selection, form, review).opinions:
         if asks_for_the_better(opinions.question):

@@ -24,7 +24,7 @@ CALL: ContextVar[str] = ContextVar("call", default="")
 """The name of the next call in its job, which is the same after a resume; empty outside of a job."""
 
 
-class Table(BaseModel):
+class TomlTable(BaseModel):
     """A table of the models file: unknown keys are errors, missing keys have defaults."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

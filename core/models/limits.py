@@ -20,7 +20,7 @@ from typing import Literal
 
 from pydantic import Field, SecretStr
 
-from core.models.base import Table
+from core.models.base import TomlTable
 from core.models.failures import AttemptFailed
 
 WINDOW_S = 60.0
@@ -43,7 +43,7 @@ Clock = Callable[[], float]
 Sleep = Callable[[float], Awaitable[object]]
 
 
-class RateLimits(Table):
+class RateLimits(TomlTable):
     """A provider's limits in a minute; ``None`` means no limit."""
 
     requests_per_minute: int | None = Field(None, ge=1)

@@ -18,7 +18,7 @@ from pydantic import Field, JsonValue, PrivateAttr, StringConstraints, Validatio
 
 from core.dates import read_date
 from core.errors import UsageError
-from core.models.base import Sampling, Table
+from core.models.base import Sampling, TomlTable
 from core.models.keys import find_setting
 from core.models.limits import RateLimits
 from core.models.spec import (
@@ -44,7 +44,7 @@ Url = Annotated[str, StringConstraints(pattern=r"^https?://[^@\s]+$")]
 VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
-class SamplingTable(Table):
+class SamplingTable(TomlTable):
     """Defaults for the sampling settings of calls."""
 
     temperature: float | None = Field(None, ge=0)
@@ -57,14 +57,14 @@ class SamplingTable(Table):
 Marker = Annotated[str, StringConstraints(min_length=2, max_length=100)]
 
 
-class Cutoff(Table):
+class Cutoff(TomlTable):
     """The end of a model's training data, and where its maker states it: an address, and the day it was read."""
 
     date: str
     source: str = Field(min_length=1)
 
 
-class CommonTable(Table):
+class CommonTable(TomlTable):
     """Settings of a provider, a family of models or a model; the more specific table takes precedence."""
 
     base_url: Url | None = None
@@ -143,7 +143,7 @@ class ModelTable(CommonTable):
     retired: bool = False
 
 
-class DefaultsTable(Table):
+class DefaultsTable(TomlTable):
     """Defaults for the seats other than the tested one: names or aliases of models, or ``reference/…``."""
 
     patient: str | None = None
@@ -154,7 +154,7 @@ class DefaultsTable(Table):
     judge: str | None = None
 
 
-class ModelsFile(Table):
+class ModelsFile(TomlTable):
     """The models file."""
 
     providers: dict[str, ProviderTable] = Field(default_factory=dict)

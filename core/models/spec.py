@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, StringConstraints
 
 from core.access import target
-from core.models.base import Sampling, Table
+from core.models.base import Sampling, TomlTable
 from core.models.limits import RateLimits
 
 ProviderKind = Literal["openai", "azure", "hf", "python"]
@@ -29,7 +29,7 @@ THINKING_TOKENS = 16_384
 """Tokens for a model's reasoning, in addition to the limit of its message."""
 
 
-class Prices(Table):
+class Prices(TomlTable):
     """US dollars per million tokens, as listed in the month ``as_of``.
 
     Without ``cached`` or ``cache_write``, input that is read from or written to a cache has the price ``input``.
@@ -42,7 +42,7 @@ class Prices(Table):
     cache_write: float | None = Field(None, ge=0)
 
 
-class Timeouts(Table):
+class Timeouts(TomlTable):
     """Maximum seconds of a request: in total, until its first text, and between two pieces of text."""
 
     call_s: float = Field(600.0, gt=0)
@@ -50,7 +50,7 @@ class Timeouts(Table):
     stall_s: float = Field(60.0, gt=0)
 
 
-class Bounds(Table):
+class Bounds(TomlTable):
     """When an endless reply is cut: its maximum of characters per token of its limit, and its repetitions.
 
     A reply that ends in the same text (up to 400 characters) more than ``repeats`` times is cut when the repetitions

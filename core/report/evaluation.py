@@ -20,7 +20,7 @@ from core.measures.set_up import UsedPrompt, distinct_prompts, used_prompts
 from core.report.first_page import FirstPage, first_page
 from core.report.guidelines import Guideline, Item, guideline
 from core.report.parts import FIGURES, NEEDED, PARTS, SAMPLED, Part
-from core.report.tables import MOST_NOTES, Table, tables_of
+from core.report.tables import MOST_NOTES, FigureTable, tables_of
 from core.store.conditions import Condition
 from core.store.database import Store
 from core.store.queries.report_fields import WrittenField, write_fields, written_fields
@@ -199,7 +199,7 @@ class AnsweredPart:
     exempt: str = ""
     lines: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
-    tables: tuple[Table, ...] = ()
+    tables: tuple[FigureTable, ...] = ()
     shown_before: tuple[str, ...] = ()
     written: WrittenField | None = None
 
@@ -312,7 +312,7 @@ def evaluated(chosen: Guideline, facts: EvaluationFacts) -> Evaluation:
     return Evaluation(chosen, facts, sections, tuple(part for part in rest if part.tables))
 
 
-def _answered(name: str, facts: EvaluationFacts, tables: Mapping[str, Table], shown: set[str]) -> AnsweredPart:
+def _answered(name: str, facts: EvaluationFacts, tables: Mapping[str, FigureTable], shown: set[str]) -> AnsweredPart:
     """Return a part: content of the store comes before what people wrote, which fills in what is missing.
 
     ``shown`` are the figures and notes of earlier parts; those of this part are added.

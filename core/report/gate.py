@@ -20,7 +20,7 @@ from core.frameworks.base import frameworks, seats_at_work
 from core.journal import RUBRIC_SCORES, USUAL_MARGIN
 from core.measures.base import Comparison, Note
 from core.measures.comparison import compare_cases
-from core.measures.notes import Basis, in_order, notes_of, read_basis
+from core.measures.condition_notes import Basis, in_order, notes_of, read_basis
 from core.measures.paired import read_scores
 from core.measures.provenance import differing, settings_side_by_side, side_of
 from core.measures.rubrics.reading import RubricReading

@@ -50,7 +50,7 @@ _HEADS: Mapping[str, str] = {
 _COUNTS = re.compile(r"(\w+)=(\d+)")  # no_question=7 turn_cap=5
 
 
-class Table(NamedTuple):
+class FigureTable(NamedTuple):
     """A figure as text: the first rows that its command prints, with the severe notes on it."""
 
     name: str
@@ -62,7 +62,7 @@ class Table(NamedTuple):
     command: str
     notes_left_out: int = 0
 
-    def first(self, words: int) -> Table:
+    def first(self, words: int) -> FigureTable:
         """Return the table with the rows that have at most so many words, and at least ``LEAST_ROWS``."""
         rows: list[tuple[str, ...]] = []
         left = words
@@ -74,7 +74,7 @@ class Table(NamedTuple):
         return self._replace(rows=tuple(rows), left_out=self.left_out + len(self.rows) - len(rows))
 
 
-def tables_of(results: Mapping[str, Result], commands: Mapping[str, str]) -> dict[str, Table]:
+def tables_of(results: Mapping[str, Result], commands: Mapping[str, str]) -> dict[str, FigureTable]:
     """Return the figures as tables that have about ``WORDS_OF_TABLES`` words together, if they have more."""
     tables = {name: _table(name, result, commands[name]) for name, result in results.items()}
     notes = dict.fromkeys(note for table in tables.values() for note in table.notes)
@@ -100,7 +100,7 @@ def _words_of(row: Sequence[str]) -> int:
     return len(row) + sum(len(cell.split()) for cell in row)  # a bar between cells is a word to most programs
 
 
-def _table(name: str, result: Result, command: str) -> Table:
+def _table(name: str, result: Result, command: str) -> FigureTable:
     section = FIGURES[name]
     listed = [row.cells() if isinstance(row, Row) else dict(row) for row in result.rows]
     present = dict.fromkeys(column for row in listed for column in row if column != "notes")
@@ -112,7 +112,7 @@ def _table(name: str, result: Result, command: str) -> Table:
     )
     rows = tuple(zip(*(cells[column] for column in columns), strict=True))
     notes = tuple(note.text for note in result.warnings)
-    return Table(name, section.title, tuple(heads), rows, len(listed) - len(rows), notes, command)
+    return FigureTable(name, section.title, tuple(heads), rows, len(listed) - len(rows), notes, command)
 
 
 def _cell(column: str, value: Any) -> str:

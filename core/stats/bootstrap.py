@@ -16,7 +16,7 @@ time for hundreds of columns. A column without values for some cases takes the m
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from core.stats.intervals import NOTHING, Interval, expansion_of_mean, unless_alike, wilson_if_alike
 from core.stats.scores import score_interval
+from core.stats.smoothed import pseudo_shape, tail_share
 
 Floats = NDArray[np.float64]
 
@@ -36,6 +37,7 @@ MAX_DENOMINATOR = 1_000
 RESAMPLES = 10_000
 SEED = 20
 _BLOCK = 500_000
+_AT_ONCE = 500
 _MAX_CACHED = 8_000_000
 """Largest number of draws (one byte each) that is cached for the next figure with the same number of cases."""
 _ROUNDING = 1e-12
@@ -298,3 +300,24 @@ def _draws(n: int, resamples: int, seed: int) -> Iterator[NDArray[np.uint8]]:
         index = generator.integers(0, n, (size, n)) + n * np.arange(size)[:, None]
         # no case is ever drawn 256 times in n draws from n
         yield np.bincount(index.ravel(), minlength=size * n).reshape(size, n).astype(np.uint8)
+
+
+def weighted_interval(
+    figure: Callable[[Floats], Floats], counts: ArrayLike, pseudo_cases: int, resamples: int = RESAMPLES
+) -> Interval:
+    """Return the 95 % interval of a figure that is no mean, by random weights as in ``core.stats.smoothed``.
+
+    Args:
+        figure: Takes resample × weight, of the distinct cases and then of the pseudo-cases; returns a value for each
+            resample.
+        counts: How many cases each distinct case stands for.
+        pseudo_cases: Their number; together they weigh as much as the two of a mean.
+        resamples: Their number, a multiple of 500.
+    """
+    n = int(np.sum(counts))
+    shapes = np.append(np.asarray(counts, dtype=np.float64), np.full(pseudo_cases, 2 * pseudo_shape(n) / pseudo_cases))
+    rng = np.random.default_rng(SEED)
+    drawn = (rng.standard_gamma(shapes, (_AT_ONCE, shapes.size)) for _ in range(resamples // _AT_ONCE))
+    tail = tail_share(n, 0.95)
+    low, high = np.quantile(np.concatenate([figure(weights) for weights in drawn]), [tail, 1 - tail])
+    return Interval(float(low), float(high))

@@ -8,31 +8,20 @@ from functools import partial
 import plotly.graph_objects as go
 import streamlit as st
 
-from core.events import FORMATS, QUESTION_TYPES, EndReason
+from core.events import FORMATS, QUESTION_TYPES
 from core.figures.curves import Point, curves
 from core.figures.marks import Mark, dots
-from core.figures.shares import Segment, stacked
 from core.figures.style import Axis
 from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.measures.base import Result, Row
-from core.measures.endings import (
-    END_REASONS,
-    REASONS,
-    RULES,
-    STANDARD,
-    TURNS,
-    WHAT_IF,
-    WITHOUT_DIAGNOSIS,
-    Arm,
-    read_outcomes,
-)
+from core.measures.endings import REASONS, RULES, STANDARD, TURNS, WHAT_IF, WITHOUT_DIAGNOSIS, Arm, read_outcomes
 from core.stats.differences import changes
 from core.store.selection import Selection
 from pages.kit.cached import read
 from pages.kit.controls import choose_several
 from pages.kit.empty import draw_empty, draw_no_match
 from pages.kit.figures import draw_conditions_behind
-from pages.kit.look import END_SHORT, REASON_COLOUR, arm
+from pages.kit.look import END_SHORT, arm
 from pages.kit.names import model_colours
 from pages.kit.section import draw_result, open_counted, section_result
 from pages.kit.view import ask_selection, in_words, names_on, offered
@@ -61,7 +50,6 @@ def draw_endings() -> None:
         reasons,
         names,
         name="endings_reasons",
-        charts={"reasons": reasons_chart},
         on_row=partial(open_counted, selection),
         titled=False,
     )
@@ -92,25 +80,6 @@ def draw_endings() -> None:
         titled=False,
     )
     _draw_what_if(selection)
-
-
-def reasons_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
-    """Return a bar for each model, made of the shares of reasons for ending."""
-    place = {(row["model"], row["reason"]): number for number, row in enumerate(rows)}
-    totals = {row["model"]: row.n for row in rows}
-    models = [model for model in names if model in totals]
-
-    def segment(reason: EndReason) -> Segment:
-        numbers = [place.get((model, reason)) for model in models]
-        shares = [0.0 if number is None else rows[number].estimate or 0.0 for number in numbers]
-        counts = [0 if number is None else rows[number]["conversations"] for number in numbers]
-        return Segment(
-            END_SHORT[reason], *REASON_COLOUR[reason], shares, counts, [(str(number),) for number in numbers]
-        )
-
-    labels = [f"{names[model]}<br>n = {totals[model]:,}" for model in models]
-    segments = [segment(reason) for reason in END_REASONS]
-    return stacked(labels, segments, "Share of conversations", "conversations", percent=True, dark=dark)
 
 
 def turns_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:

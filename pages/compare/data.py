@@ -8,8 +8,8 @@ from core.asking.persona import label, parse_persona
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
 from core.measures.base import Comparison, Counted, Side
 from core.measures.comparison import DifferenceInterval
+from core.measures.condition_notes import Basis
 from core.measures.extent import read_extents
-from core.measures.notes import Basis
 from core.measures.paired import PairedCase, by_arm, compare, paired_cases, read_scores
 from core.store.conditions import Condition
 from core.store.database import Store

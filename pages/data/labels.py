@@ -1,4 +1,4 @@
-"""Labels of cases: specialties by a model and their review, accepted answers, and cases used to write prompts."""
+"""Answers to the questions about cases: by people, reviews, files and models, and their correction by people."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -8,12 +8,12 @@ import pandas as pd
 import streamlit as st
 
 from core import access
-from core.case import SPECIALTIES
 from core.datasets.select import without_specialty
 from core.errors import AnamnesisError
-from core.jobs.judge import Judging
+from core.jobs.judge import Judging, asked_of_models
+from core.judging.form import forms
 from core.store.database import Store
-from core.store.queries.case_labels import ALLOWED, NO, YES, CaseLabel, LabelField, add_labels, label_of
+from core.store.queries.case_labels import ALLOWED, LABEL_FIELDS, NO, YES, CaseLabel, LabelField, add_labels, label_of
 from pages.data.sets import CaseEntry
 from pages.kit.controls import choose
 from pages.kit.jobs import draw_judging
@@ -21,14 +21,18 @@ from pages.kit.look import LABEL_FIELD, counted, maker_words, plain
 from pages.kit.names import model_name
 from pages.kit.visitor import only
 
-_COLUMNS: dict[str, LabelField] = {words: name for name, words in LABEL_FIELD.items() if name != "answer_in_vignette"}
-_SHOWN = {"all": "All", "model": "By a model", "development": "Used to write prompts", "labelled": "Labelled"}
+_HELP: Mapping[LabelField, str] = {
+    "accepted": "Further answers that are as right, separated by ;",
+    "date": "When the case was published: 2024, 2024-10 or 2024-10-31.",
+    "development": "These cases are left out of figures.",
+    "urgency": "How soon the patient must be seen: 1 immediately to 5 no appointment.",
+}
 _FEW = 500
 """Most cases that are edited at once."""
 
 
 def draw_labels_of(entry: CaseEntry) -> None:
-    """Draw the labels of a case in words, with who gave them, when and why."""
+    """Draw the answers about a case in words, with who gave them, when and why."""
     words = []
     for name, label in entry.labels.items():
         if label.value and name != "accepted":  # accepted answers would give the answer away
@@ -53,121 +57,114 @@ def _said(label: CaseLabel) -> str:
 
 
 def draw_labels(name: str, entries: Sequence[CaseEntry]) -> None:
-    """Draw the job that asks a model for specialties, then the table in which people review and correct labels."""
+    """Draw the answers to one question about each case, a model that answers it, and people's corrections."""
     st.caption(
-        "Labels group, filter and leave out cases in figures. Nothing that a patient or doctor is told changes, and a "
-        "person’s label takes precedence over a model’s.",
-        help="Every label is kept with who gave it and when; the newest counts.",
+        "Answers group, filter and leave out cases in figures. Nothing that a patient or doctor is told changes, and a "
+        "person’s answer takes precedence over a model’s.",
+        help="Every answer is stored with who gave it and when; the newest counts.",
     )
-    _draw_job(name, entries)
-    options = [key for key in _SHOWN if key == "all" or any(_is_shown(entry, key) for entry in entries)]
-    shown = "all"
+    question = choose("Question", LABEL_FIELDS, "data_label", names=LABEL_FIELD, shape="segments")
+    _draw_job(name, entries, question)
+    by_model = [entry for entry in entries if _is_by_model(entry, question)]
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        if len(options) > 1:
-            shown = choose("Show", options, "data_labels_shown", names=_SHOWN, shape="segments")
+        only_models = by_model and st.toggle("Only by a model", key="data_labels_by_model", bind="query-params")
         words = st.text_input(
             "Search", key="data_labels_words", bind="query-params", placeholder="An id, or words in a case", width=320
         )
-    chosen = [entry for entry in entries if _is_shown(entry, shown) and _contains(entry, words.strip().lower())]
-    if len(chosen) > _FEW:
-        st.caption(f"The first {_FEW:,} of {len(chosen):,} cases: search for the others.")
-        chosen = chosen[:_FEW]
-    _draw_editor(name, chosen)
+    shown = [entry for entry in (by_model if only_models else entries) if _contains(entry, words.strip().lower())]
+    if len(shown) > _FEW:
+        st.caption(f"The first {_FEW:,} of {len(shown):,} cases: search for the others.")
+    _draw_editor(name, shown[:_FEW], question)
 
 
 def _contains(entry: CaseEntry, words: str) -> bool:
     return words in f"{entry.case.case_key} {entry.specialty} {entry.case.vignette}".lower()
 
 
-def _is_shown(entry: CaseEntry, shown: str) -> bool:
-    match shown:
-        case "model":
-            return any(label.origin == "model" and label.value for label in entry.labels.values())
-        case "development":
-            return entry.value("development") == YES
-        case "labelled":
-            return any(label.value for label in entry.labels.values())
-    return True
+def _is_by_model(entry: CaseEntry, question: LabelField) -> bool:
+    label = entry.labels.get(question)
+    return label is not None and label.origin == "model" and bool(label.value)
 
 
-def _draw_job(name: str, entries: Sequence[CaseEntry]) -> None:
-    cases = without_specialty([entry.case for entry in entries])
-    if cases:
-        label = f"{counted(len(cases), 'case')} without a specialty: ask a model"
-        with st.expander(label, icon=":material/category:", key="data_specialties_box"):
+def _draw_job(name: str, entries: Sequence[CaseEntry], question: LabelField) -> None:
+    """Draw the job in which a model answers the form of a question, if it has a form."""
+    cases = [entry.case for entry in entries]
+    open_cases = without_specialty(cases) if question == "specialty" else cases
+    filling = (f for f in forms().values() if any(q.fills == question for q in asked_of_models(f.questions)))
+    form = next((form.name for form in filling if form.about == "case"), "")
+    if form and open_cases:
+        without = " without a specialty" if question == "specialty" else ""
+        label = f"{counted(len(open_cases), 'case')}{without}: ask a model"
+        with st.expander(label, icon=":material/category:", key="data_labels_box"):
             draw_judging(
                 Judging,
-                lambda model, address: Judging("specialty", (model,), data=name, base_url=address),
-                "data_specialties",
-                Judging("specialty").instance,
+                lambda model, address: Judging(form, (model,), data=name, base_url=address),
+                f"data_label_{question}",
+                Judging(form).instance,
             )
 
 
-def _draw_editor(name: str, entries: Sequence[CaseEntry]) -> None:
-    before = [_cells(entry) for entry in entries]
-    foreign = sorted({entry.specialty for entry in entries} - set(SPECIALTIES))
-    column = st.column_config
+def _draw_editor(name: str, entries: Sequence[CaseEntry], question: LabelField) -> None:
+    before = [_cells(entry, question) for entry in entries]
+    column, allowed = st.column_config, ALLOWED.get(question)
+    if allowed is None:
+        answer = column.TextColumn(help=_HELP.get(question))
+    else:
+        others = sorted({cells["Answer"] for cells in before if cells["Answer"]} - set(allowed))
+        options = [*allowed, *others]
+        answer = column.SelectboxColumn(options=options, required=question == "specialty", help=_HELP.get(question))
     config = {
         "Case": column.TextColumn(pinned=True, disabled=True),
-        "Vignette": column.TextColumn(width="medium", disabled=True),
-        "Specialty": column.SelectboxColumn(options=[*SPECIALTIES, *foreign], required=True),
-        "Said by": column.TextColumn(disabled=True, help="Who labelled the specialty; the data set otherwise."),
+        "Answer": answer,
+        "By": column.TextColumn(disabled=True, help="Who answered; without an answer, what the data set states."),
         "Because": column.TextColumn(disabled=True, help="The words of the case that a model quotes, or a reason."),
-        "One likely diagnosis": column.SelectboxColumn(options=[YES, NO]),
-        "Accepted answers": column.TextColumn(help="Further answers that are as right, separated by ;"),
-        "Used to write prompts": column.CheckboxColumn(),
-        "Date": column.TextColumn(help="When the case was published: 2024, 2024-10 or 2024-10-31."),
-        "Urgency": column.SelectboxColumn(
-            options=ALLOWED["urgency"], help="How soon the patient must be seen: 1 immediately to 5 no appointment."
-        ),
+        "Vignette": column.TextColumn(width="medium", disabled=True),
     }
-    # the key changes with the labels, so that saved changes are not applied a second time
-    state = hash(tuple(str(cells) for cells in before))
+    # the key changes with the answers, so that saved changes are not applied a second time
+    state = hash((question, *map(str, before)))
     with st.form(f"data_labels_{name}", border=False):
         edited = st.data_editor(
             pd.DataFrame(before), column_config=config, hide_index=True, height=480, key=f"data_labels_{name}_{state}"
         )
         left, right = st.columns(2)
         by = left.text_input("Your name", access.visitor().name, key="data_labels_by")
-        reason = right.text_input("Reason", key="data_labels_reason", help="Stored with every changed label.")
+        reason = right.text_input("Reason", key="data_labels_reason", help="Stored with every changed answer.")
         save = st.form_submit_button("Save changes", icon=":material/save:", **only("run"))
-        by_model = [label for entry in entries if (label := entry.labels.get("specialty")) and label.origin == "model"]
+        by_model = sum(_is_by_model(entry, question) for entry in entries)
         confirm = bool(by_model) and st.form_submit_button(
-            f"Save, and confirm the other {counted(len(by_model), 'specialty', 'specialties')} by a model",
+            f"Save, and confirm the other {counted(by_model, 'answer')} by a model",
             icon=":material/done_all:",
             **only("run"),
         )
     if not (save or confirm):
         return
     try:
-        after = edited.astype(object).where(edited.notna(), None).to_dict("records")
-        changes = _changes(
-            entries, before, [{str(name): cell for name, cell in row.items()} for row in after], by.strip(), reason
-        )
-        saved = add_labels(Store(), [*changes, *(_confirmed(entries, changes, by.strip()) if confirm else ())])
+        after = edited["Answer"].astype(object).where(edited["Answer"].notna(), None)
+        saved = add_labels(Store(), changes(entries, question, list(after), by.strip(), reason, confirm=confirm))
     except AnamnesisError as error:
         st.error(plain(str(error)), icon=":material/error:")
         return
-    st.session_state["data_told"] = f"Saved {counted(saved, 'label')}."
+    st.session_state["data_told"] = f"Saved {counted(saved, 'answer')}."
     st.rerun()
 
 
-def _cells(entry: CaseEntry) -> dict[str, Any]:
-    label = entry.labels.get("specialty")
-    stated = label if label and label.value else None
-    single = entry.single_diagnosis
+def _cells(entry: CaseEntry, question: LabelField) -> dict[str, Any]:
+    label = entry.labels.get(question)
+    answered = label if label and label.value else None
     return {
         "Case": entry.case.case_key.partition("/")[2],
-        "Specialty": entry.specialty,
-        "Said by": _maker(stated) if stated else "data set",
-        "Because": stated.note if stated else "",
-        "One likely diagnosis": None if single is None else YES if single else NO,
-        "Accepted answers": "; ".join(entry.labels["accepted"].names) if "accepted" in entry.labels else "",
-        "Used to write prompts": entry.value("development") == YES,
-        "Date": entry.value("date") or "",
-        "Urgency": entry.value("urgency") or None,
+        "Answer": answer_of(entry, question) or None,
+        "By": _maker(answered) if answered else "data set",
+        "Because": answered.note if answered else "",
         "Vignette": " ".join(entry.case.vignette.split())[:120],
     }
+
+
+def answer_of(entry: CaseEntry, question: LabelField) -> str:
+    """Return the answer that counts, else what the data set states; several accepted answers are separated by ;."""
+    if question == "single_diagnosis":
+        return {True: YES, False: NO, None: ""}[entry.single_diagnosis]
+    return entry.specialty if question == "specialty" else entry.value(question).replace("\n", "; ")
 
 
 def _maker(label: CaseLabel) -> str:
@@ -175,34 +172,22 @@ def _maker(label: CaseLabel) -> str:
     return f"{model_name(model)} (prompt {prompt})" if label.origin == "model" else maker_words(label.made_by)
 
 
-def _changes(
+def changes(
     entries: Sequence[CaseEntry],
-    before: Sequence[Mapping[str, Any]],
-    after: Sequence[Mapping[str, Any]],
+    question: LabelField,
+    answers: Sequence[Any],
     by: str,
     reason: str,
+    *,
+    confirm: bool = False,
 ) -> list[CaseLabel]:
-    """Return a label of a person for each changed cell."""
+    """Return a person's label for each changed answer, and with ``confirm`` for each one by a model, with its words."""
     changed = []
-    for entry, old, new in zip(entries, before, after, strict=True):
-        for words, name in _COLUMNS.items():
-            if (old[words] or None) != (new[words] or None):
-                changed.append(label_of(entry.case, name, _stored_value(name, new[words]), "person", by, reason))
+    for entry, cell in zip(entries, answers, strict=True):
+        answer = str(cell or "")
+        value = answer.replace(";", "\n") if question == "accepted" else answer
+        if answer != answer_of(entry, question):
+            changed.append(label_of(entry.case, question, value, "person", by, reason))
+        elif confirm and _is_by_model(entry, question):
+            changed.append(label_of(entry.case, question, value, "person", by, entry.labels[question].note))
     return changed
-
-
-def _confirmed(entries: Sequence[CaseEntry], changes: Sequence[CaseLabel], by: str) -> list[CaseLabel]:
-    """Return a person's label for each specialty by a model that is not changed."""
-    changed = {label.case_key for label in changes if label.field == "specialty"}
-    return [
-        label_of(entry.case, "specialty", label.value, "person", by, label.note)
-        for entry in entries
-        if (label := entry.labels.get("specialty")) and label.origin == "model" and entry.case.case_key not in changed
-    ]
-
-
-def _stored_value(name: LabelField, cell: Any) -> str:
-    if name == "development":
-        return YES if cell else NO
-    text = str(cell or "")
-    return text.replace(";", "\n") if name == "accepted" else text

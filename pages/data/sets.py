@@ -18,7 +18,7 @@ from core.measures.case_distribution import read_labels
 from core.store.database import Store
 from core.store.queries.case_labels import NO, YES, CaseLabel, LabelField
 from core.store.queries.profiles import StoredProfile, newest_profiles, newest_versions
-from core.text.profiles import CaseId, Coverage, Generated, coverage, own_profile
+from core.text.profiles import CaseId, Generated, own_profile
 from pages.kit.cached import cached_query, read
 from pages.kit.view import specialties_in_order
 
@@ -95,15 +95,6 @@ def case_entries(name: str) -> Sequence[CaseEntry]:
     return _entries(name, _stamp(name))
 
 
-def coverage_of(name: str) -> Coverage:
-    """Return how many assessed cases of a data set are suitable, and what their profiles contain."""
-    assessed = [(entry, entry.generated) for entry in case_entries(name) if entry.generated is not None]
-    versions = [
-        (entry.content_hash, entry.saved and (entry.saved.version, entry.saved.made_at)) for entry, _ in assessed
-    ]
-    return _coverage(name, str(hash(tuple(versions))), [generated for _, generated in assessed])
-
-
 def _stamp(name: str) -> str:
     """Return a text that changes whenever the file of a data set does."""
     if name == LIBRARY:
@@ -164,11 +155,6 @@ def _entries(name: str, stamp: str) -> Sequence[CaseEntry]:
         )
         for case, content, text_hash in _cases(name, stamp)
     ]
-
-
-@st.cache_resource(max_entries=_CACHED_SETS, show_spinner="Counting what the profiles say…")
-def _coverage(name: str, versions: str, _generated: Sequence[Generated]) -> Coverage:
-    return coverage(_generated)
 
 
 @cached_query(entries=_CACHED_SETS)

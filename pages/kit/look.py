@@ -66,13 +66,6 @@ END_SHORT: dict[EndReason, str] = {
     "error": "Broke off",
     "not_recorded": "Not recorded",
 }
-REASON_COLOUR: dict[EndReason, tuple[str, str]] = {
-    "final_diagnosis": ("#009E73", "white"), "no_question": ("#E69F00", "#1A2B2B"), "turn_cap": ("#D55E00", "white"),
-    "end_tag": ("#56B4E9", "#1A2B2B"), "no_tag": ("#F0E442", "#1A2B2B"),
-    "refusal": ("#CC79A7", "#1A2B2B"), "error": ("#8C8C8C", "white"),
-    "not_recorded": ("#BBBBBB", "#1A2B2B"),
-}  # fmt: skip
-"""Reason of an ending → its colour, and the colour of text on it."""
 STARS = "\\*\\*\\*\\* p ≤ .0001, \\*\\*\\* ≤ .001, \\*\\* ≤ .01, \\* ≤ .05, ns above"
 ROLE_ICON = {"doctor": ":material/stethoscope:", "patient": ":material/person:", "staff": ":material/biotech:"}
 STATE_ICON = {"running": ":material/sync:", "complete": ":material/check:", "stopped": ":material/pause:"}

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 import streamlit as st
 
 from core.measures.base import Note
-from core.measures.notes import Arm, Basis, in_order, notes_of, read_basis
+from core.measures.condition_notes import Arm, Basis, in_order, notes_of, read_basis
 from core.store.selection import Selection
 from pages.kit.cached import read
 from pages.kit.look import plain

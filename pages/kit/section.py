@@ -13,7 +13,7 @@ import streamlit as st
 from core.errors import AnamnesisError, UsageError
 from core.figures.report import caption_of, chart_of, panels_of
 from core.measures.base import Metric, MetricRequest, Positional, Result, Row, Section
-from core.measures.notes import leaves_nothing, result_of
+from core.measures.notes import result_of, why_empty
 from core.stats.corrections import LABELS, format_p, stars
 from core.store.database import Store
 from core.store.selection import Selection
@@ -100,7 +100,7 @@ def draw_section(
         draw_error(error)
         return None
     if not result.rows:
-        if narrowed() and leaves_nothing(selection, read):
+        if narrowed() and why_empty(metric, MetricRequest(Store(), selection, query=read), chosen).filtered:
             draw_no_match(f"The filters leave nothing: {plain(in_words(selection))}.", name=name or metric.name)
         else:
             draw_empty(plain(empty or metric.empty), *(() if empty else metric.starts))
@@ -275,7 +275,11 @@ def _draw_chart(
     *,
     titled: bool,
 ) -> None:
-    colours = model_colours([value for value in names if any(row.label.get("model") == value for row in rows)])
+    if section.kind == "shares" and not any(row.estimate for row in rows):
+        st.caption("None of these occurred.")
+        return
+    of_models = [value for value in names if any(row.label.get("model") == value for row in rows)]
+    colours = {**section.colours, **model_colours(of_models)}
     layout: dict[str, Any] = {
         "kind": section.kind,
         **_parts_of(section),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -105,12 +104,10 @@ def test_by_data_set_and_normalised(open_care: Open) -> None:
     assert trouble(app) == []
     rows = table(app, "Robustness")
     assert list(rows["Data set"])[:3] == ["ours", "ours", "theirs"]
-    panels = next(chart for chart in drawn(app) if len(chart["layout"].get("annotations", ())) == 4)
-    titles = [note["text"] for note in panels["layout"]["annotations"]]
-    assert titles == ["Accuracy", "Efficiency and strategy", "Empathy", "Robustness"], "all parts are one figure"
-    assert panels["layout"]["yaxis"]["ticktext"] == ["MedQA / MedBullets", "ours", "theirs"]
-    empathy = [trace for trace in panels["data"] if trace["xaxis"] == "x3" and trace["name"] == "openai/b"]
-    assert sorted(x for trace in empathy for x in trace["x"]) == pytest.approx([0.8, 1])
+    empathy = charts(app)["Empathy"]
+    assert empathy["layout"]["yaxis"]["ticktext"] == ["ours", "theirs", "MedQA / MedBullets"]
+    of_b = [trace for trace in empathy["data"] if trace["name"] == "openai/b"]
+    assert sorted(x for trace in of_b for x in trace["x"]) == pytest.approx([0.8, 1])
     app.segmented_control(key="care_how").set_value("normalised").run()
     assert trouble(app) == []
     normalised = table(app, "Normalised")
@@ -154,7 +151,7 @@ def test_failures_are_counted_by_kind_and_cause(open_care: Open) -> None:
     counts = table(app, "Failed in any way").loc["openai/a"]
     assert (counts["Failed in any way"], counts["Trials that count"], counts["Excluded"]) == (4, 6, "1 provider error")
     app.multiselect(key="models").set_value(["openai/b"]).run()
-    assert "No conversation here failed" in words(app)
+    assert "None of these occurred" in words(app)
 
 
 @pytest.mark.slow
@@ -171,22 +168,6 @@ def test_a_failure_opens_its_conversation_at_the_message_that_shows_it(open_care
 
 
 @pytest.mark.slow
-def test_a_pack_that_changed_or_went_is_said(database: Path, open_page: Open) -> None:
-    store = Store(database)
-    for run, pack, hash_ in (("old", "automedic", "0ld"), ("gone", "nowhere", "g0ne")):
-        header = automedic(run, [1], doctor="openai/a", prompt_pack=pack, prompt_hash=hash_)
-        write_journal(store.journals, run, header, a_consultation(1, CLEAN, rating=1, run_id=run))
-    app = open_page("care", care_tab="Empathy")
-    assert trouble(app) == []
-    assert "The pack has changed since some of these ratings" in words(app)
-    assert "The prompt of the pack nowhere cannot be shown" in words(app)
-    # conversations under other prompts are not pooled
-    assert {"openai/a · prompts automedic", "openai/a · prompts nowhere"} <= set(
-        table(app, "The rater’s words")["Model"]
-    )
-
-
-@pytest.mark.slow
 def test_a_case_opens_its_conversation(open_care: Open) -> None:
     app = open_care(care_tab="Cases", care_model="openai/a", care_case="ours/4")
     assert trouble(app) == []
@@ -197,7 +178,7 @@ def test_a_case_opens_its_conversation(open_care: Open) -> None:
     assert "no tag to pass on; 1 query was passed on" in words(app)
 
 
-def test_ratings_are_shown_with_the_raters_words_and_the_wording_that_was_asked(open_care: Open) -> None:
+def test_ratings_are_shown_with_the_raters_words(open_care: Open) -> None:
     app = open_care(care_tab="Empathy", care_rating="run/2/0")
     assert trouble(app) == []
     bars = {trace["name"]: trace for trace in charts(app)["Share of conversations"]["data"]}
@@ -207,9 +188,6 @@ def test_ratings_are_shown_with_the_raters_words_and_the_wording_that_was_asked(
     listed = table(app, "The rater’s words")
     assert len(listed) == 9
     assert listed["The rater’s words"].iloc[0] == "I would give 1."
-    prompt = load_pack("automedic").prompts["empathy"].source.strip()
-    assert [block.value for block in app.code] == [prompt]
-    assert "has changed" not in words(app)
     # the rating in the address is opened
     assert "Empathy: 4 of 5" in words(app)
     assert "“I would give 4.”" in text(app)

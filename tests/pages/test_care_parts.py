@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+import re
 
 from core.events import Assessed, Ended, Event, Started, Utterance
 from core.figures.shares import Segment, stacked
@@ -10,37 +10,36 @@ from core.frameworks.automedic.measures.published import published_parts, publis
 from core.frameworks.automedic.tags import EMPATHY, MISUSE
 from core.measures.base import Row
 from pages.kit.cases import around
-from pages.quality.care.charts import radar_chart, shares_chart, two_lines
+from pages.quality.asked import consultations, history, missed
 
 
-def test_shares_stand_in_a_bar_for_each_model_and_know_their_rows() -> None:
-    rows = [
-        Row({"model": model, "cause": cause}, share, n=n, more={"trials": count}, unit="conversations")
-        for model, n, cause, share, count in (
-            ("a", 4, "empty", 0.25, 1),
-            ("a", 4, "multiple", 0.5, 2),
-            ("b", 10, "multiple", 0.1, 1),
+def test_a_consultation_is_told_in_counts() -> None:
+    summary = {
+        "trials": 7, "n_items": 7, "acc_conv": 0.5, "acc_static": 0.75, "counted": 6, "failed": 4, "role_breaking": 2,
+        "abrupt_termination": 0, "invalid_answer": 3,
+    }  # fmt: skip
+    habits = {"queries": 20, "to_staff": 0.25, "repeated": 0.05}
+    words = consultations(Row({"model": "a"}, 0.3, n=4, more=summary), Row({"model": "a"}, 4.0, more=habits))
+    numbers = re.findall(r"\d+", words)
+    # conversations and cases; questions, to staff, repeated; cases with both answers, right; failed of counted; kinds
+    assert numbers == ["7", "7", "20", "5", "1", "4", "50", "75", "4", "6", "2", "3"]
+    facts = [
+        Row({"model": model, "topic": topic, "mark": mark}, share)
+        for model, topic, mark, share in (
+            ("a", "medication", "never_elicited", 0.6),
+            ("a", "allergies", "never_elicited", 0.9),
+            ("a", "age", "never_elicited", 0.0),
+            ("a", "age", "asked", 1.0),
+            ("b", "smoking", "never_elicited", 1.0),
         )
     ]
-    looks = {"multiple": ("Several", "#F0E442", "black"), "empty": ("Blank", "#8C8C8C", "white")}
-    figure = shares_chart(rows, {"a": "A", "b": "B"}, False, part="cause", looks=looks, axis="Share", count="trials")
-    several, blank = figure.data
-    assert (several.name, several.y, several.x) == ("Several", ("A<br>n = 4", "B<br>n = 10"), (0.5, 0.1))
-    assert blank.x == (0.25, 0.0), "no row, no share"
-    assert [data[1] for data in several.customdata] == ["1", "2"]
-
-
-def test_a_radar_draws_published_lines_dashed() -> None:
-    measures = ("accuracy", "efficiency", "empathy", "robustness")
-    rows = [
-        Row({"model": model, "measure": measure}, 0.5, n=9, source=source)
-        for model, source in (("a", ""), ("Claude Sonnet 4", "table 3"))
-        for measure in measures
+    assert re.findall(r"(\w+) \((\d+)%", missed(facts, "a")) == [("allergies", "90"), ("medication", "60")]
+    measured = [
+        Row({"measure": "queries"}, 3.25, more={"n_conversations": 8}),
+        Row({"measure": "patient_recall"}, 0.4),
+        Row({"measure": "accuracy"}, 0.75, n=4),
     ]
-    names = {value: value.title() for value in ("a", "Claude Sonnet 4", *measures)}
-    own, printed = radar_chart(rows, names, False).data
-    assert (own.line.dash, printed.line.dash) == ("solid", "dash")
-    assert own.r == pytest.approx((0.5, 0.5 / 0.53, 0.5, 0.5, 0.5)), "efficiency has another scale"
+    assert re.findall(r"[\d.]*\d", history(measured)) == ["8", "3.2", "40", "75", "4"]
 
 
 def test_stacked_bars_leave_out_what_does_not_occur() -> None:
@@ -52,16 +51,6 @@ def test_stacked_bars_leave_out_what_does_not_occur() -> None:
     assert [bar.name for bar in figure.data] == ["often"]
     assert figure.data[0].text == ("50", ""), "a number that is wider than its part is left to the hover"
     assert figure.data[0].customdata[1][0] == "b<br>often: 1 conversations (1.0%)"
-
-
-def test_long_names_are_broken_before_their_last_part() -> None:
-    broken = {
-        "openai/gpt-4o": "openai/gpt-4o",
-        "hf/mistralai/Mistral-7B-Instruct-v0.2": "hf/mistralai/<br>Mistral-7B-Instruct-v0.2",
-        "openai/gpt-4o-mini · cap 10": "openai/gpt-4o-mini<br>cap 10",
-        "a-name-that-is-long-and-has-no-parts": "a-name-that-is-long-and-has-no-parts",
-    }
-    assert {name: two_lines(name) for name in broken} == broken
 
 
 def test_a_conversation_is_divided_around_a_message() -> None:

@@ -18,7 +18,7 @@ from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.case_labels import CaseLabel, LabelField, add_labels, label_of, labels_in_force
 from core.store.review_records import planned
-from pages.data.labels import _cells, _changes
+from pages.data.labels import changes
 from pages.data.sets import CaseEntry
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, keep_lines, write_journal
 from tests.support.pages import button, has_button, trouble, words
@@ -49,32 +49,37 @@ def test_specialties_by_a_model_are_shown_for_review_and_confirmed(store: Store,
     assert trouble(app) == []
     assert any("without a specialty" in box.label for box in app.expander)
     app.text_input(key="data_labels_by").input("Ada")
-    button(app, "Save, and confirm the other 2 specialties by a model").click().run()
+    button(app, "Save, and confirm the other 2 answers by a model").click().run()
     assert trouble(app) == []
     label = in_force(store, 1)["specialty"]
     assert (label.value, label.origin, label.made_by, label.note) == ("Cardiology", "person", "Ada", "chest pain")
     assert "specialty" not in in_force(store, 3)
     app = open_page("data", dataset="ours", data_tab="Labels")
-    assert not has_button(app, "Save, and confirm the other 2 specialties by a model")
+    assert not has_button(app, "Save, and confirm the other 2 answers by a model")
     app = open_page("data", dataset="ours", case="ours/1")
     assert "Specialty: Cardiology" in words(app)
     assert trouble(open_page("data", dataset="ours", data_tab="Record")) == []
 
 
-def test_a_changed_cell_is_a_label_of_a_person(store: Store) -> None:
+def test_a_changed_answer_is_a_label_of_a_person(store: Store) -> None:
     entries = [CaseEntry(case, case.content_hash, (), None, in_force(store, n)) for n, case in enumerate(CASES, 1)]
-    before = [_cells(entry) for entry in entries]
-    after = [dict(cells) for cells in before]
-    after[0]["Specialty"] = "Neurology"
-    after[1]["Accepted answers"] = "Pox; Lues"
-    after[2]["Used to write prompts"] = True
-    after[1]["Date"] = "2024-10"
-    add_labels(store, _changes(entries, before, after, "Ada", "read again"))
+    written: list[tuple[LabelField, list[str | None], bool]] = [
+        ("specialty", ["Neurology", "Cardiology", "Other"], False),
+        ("accepted", [None, "Pox; Lues", None], False),
+        ("development", [None, None, "yes"], False),
+        ("date", [None, "2024-10", None], False),
+    ]
+    for question, answers, confirm in written:
+        add_labels(store, changes(entries, question, answers, "Ada", "read again", confirm=confirm))
     assert in_force(store, 1)["specialty"].value == "Neurology"
     assert in_force(store, 2)["accepted"].names == ("Pox", "Lues")
     assert in_force(store, 2)["date"].value == "2024-10"
     assert in_force(store, 2)["specialty"].origin == "model", "what is not changed stays the model's"
+    assert "specialty" not in in_force(store, 3)
     assert (in_force(store, 3)["development"].value, in_force(store, 3)["development"].note) == ("yes", "read again")
+    add_labels(store, changes(entries, "specialty", ["Cardiology", "Cardiology", "Other"], "Ben", "", confirm=True))
+    confirmed = in_force(store, 2)["specialty"]
+    assert (confirmed.origin, confirmed.made_by, confirmed.note) == ("person", "Ben", "chest pain")
 
 
 @pytest.mark.slow

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import pandas as pd
-import pytest
 
 from core.case import Case, Fact, Profile
 from core.datasets.lint import LintFinding
 from core.datasets.reading import ReadCases
-from core.frameworks.automedic.measures.suitability import FIELDS, REASONS, field_rows, reason_rows
-from core.measures.base import Result
 from core.store.queries.profiles import StoredProfile
-from core.text.profiles import Generated, coverage
+from core.text.profiles import Generated
 from pages.data.cases import CaseFilter, cases_table
 from pages.data.importing import preview_table, remarks_table
 from pages.data.profile import fact_words, facts_from, facts_table
 from pages.data.sets import CaseEntry
-from pages.data.suitability import fields_chart, published_for, published_table, published_words, reasons_chart
-from pages.kit.look import FIELD, reason_words
-from pages.kit.section import table_of
+from pages.data.suitability import published_for, published_table
 from tests.core.store.builders import a_case
 
 AGE = Fact(key="age", value="4 years", lay="I am four")
@@ -86,45 +81,6 @@ def test_a_long_vignette_is_listed_by_its_beginning_and_downloaded_whole() -> No
     assert cases_table([long], full=True)["Vignette"][0] == "An itchy rash.\n" * 50
 
 
-WORDS = [passes(), passes(profile=Profile(basic=(COUGH,))), fails("abstract_concept"), fails("general_knowledge")]
-
-
-def test_the_share_of_reasons_is_of_all_that_were_looked_at() -> None:
-    rows = list(reason_rows("ours", coverage([*WORDS, fails("general_knowledge")])))
-    words = {row.label["reason"]: reason_words(row.label["reason"]) for row in rows}
-    table = table_of(Result("", tuple(rows)), words, REASONS)
-    assert list(table["Reason"]) == ["General knowledge, no patient", "Abstract concept"]
-    assert list(table[REASONS.axis]) == pytest.approx([2 / 5, 1 / 5])
-    bar = reasons_chart(rows, words, False).data[0]
-    assert list(bar.y) == ["General knowledge, no patient", "Abstract concept"]
-    assert list(bar.x) == pytest.approx([0.4, 0.2])
-    assert list(bar.text) == ["2", "1"]
-
-
-def test_each_field_stacks_to_all_suitable_cases() -> None:
-    rows = list(field_rows("ours", coverage(WORDS)))
-    figure = fields_chart(rows, FIELD, False)
-    shares = {bar.name: dict(zip(bar.y, bar.x, strict=True)) for bar in figure.data}
-    assert list(shares) == ["Present", "Present by imputation", "Absent"]
-    assert [shares[state]["Age"] for state in shares] == [0.5, 0, 0.5]
-    assert [shares[state]["Chief complaint"] for state in shares] == [1, 0, 0]
-    assert [shares[state]["Lifestyle"] for state in shares] == [0, 0.5, 0.5]
-    assert [shares[state]["Vital signs"] for state in shares] == [0.5, 0, 0.5]
-    for field in shares["Present"]:
-        assert sum(shares[state][field] for state in shares) == pytest.approx(1)
-    row = table_of(Result("", tuple(rows)), FIELD, FIELDS).set_index("Field").loc["Lifestyle"]
-    assert list(row) == [0, 0.5, 0.5, 2]
-
-
-def test_figures_are_drawn_in_both_themes() -> None:
-    counts = coverage(WORDS)
-    reasons, fields = list(reason_rows("ours", counts)), list(field_rows("ours", counts))
-    words = {row.label["reason"]: "why" for row in reasons}
-    for chart, rows, names in ((reasons_chart, reasons, words), (fields_chart, fields, FIELD)):
-        light, dark = chart(rows, names, False), chart(rows, names, True)
-        assert light.layout.xaxis.gridcolor != dark.layout.xaxis.gridcolor
-
-
 def test_the_editor_gives_back_the_facts_it_was_given() -> None:
     for part in ("demographics", "basic", "optional"):
         facts = getattr(PROFILE, part)
@@ -178,14 +134,17 @@ def test_a_fact_is_harmless_text_with_its_mark() -> None:
     assert "we do not" not in fact_words(SMOKING, lay=False)
 
 
-def test_published_words_stand_beside_a_data_set_of_the_same_name() -> None:
-    assert published_words(published_for("medxpertqa")).startswith(
-        "MedXpertQA in the paper: suitable: 79.8 %; suitable items"
-    )
-    assert {row.dataset for row in published_for("medqa-test")} == {"medqa"}
-    assert {row.dataset for row in published_for("HeadQA")} == {"head_qa"}
-    assert {row.dataset for row in published_for("mmlu-pro")} == {"mmlu_pro"}
-    assert published_for("medqas") == published_for("library") == published_for("my-medqa") == []
+def test_published_words_stand_next_to_a_data_set_of_the_same_name() -> None:
+    assert published_for("medxpertqa").startswith("MedXpertQA in the paper: suitable: 79.8 %; suitable items")
+    named = {
+        "medqa-test": "MedQA",
+        "HeadQA": "HEAD-QA",
+        "mmlu-pro": "MMLU-Pro",
+        "medqas": "",
+        "library": "",
+        "my-medqa": "",
+    }
+    assert {name: published_for(name).partition(" in the paper")[0] for name in named} == named
     table = published_table().set_index("Data set")
     assert table.loc["MedQA", "Suitable"] == "more than 90 %"
     assert table.loc["MedMCQA", "Suitable"] == "10–15 %"

@@ -39,9 +39,9 @@ BEGUN: dict[str, tuple[Address, ...]] = {
 FORM = re.compile(
     r"^(branches_fork|publisher)_|^(live|debug|runs)_(left|right|doctor|more|patient|grader|summariser|staff|solver|temperament"
     r"|memory|language|speaker|specialty|formats|types|arms|pack|base_url)|^(models|label|debug_(again|pack_own))_|_width$"
-    r"|^(debug_probe|data_profiler\w*|data_base_url|data_make_again|failures_facts_grader|graders_again_runs|graders_grader)$"
+    r"|^(debug_probe|data_make_grader\w*|data_make_base_url|data_make_again|failures_facts_grader|graders_again_runs|graders_grader)$"
     r"|^(history_solving_(solver|question)|memorisation_(model|base_url)|graders_again_(types|accepted))$"
-    r"|^data_(items_\w+|labels_(by|reason|value|field|note))$"
+    r"|^data_(items_\w+|labels_(by|reason)|label_\w+_(grader|base_url))$"
     r"|^(rubric|failures_topics_facts)_(grader|base_url)$"
 )
 """Keys of what a job is begun with, a text is saved in, or a picture is printed in: no part of what is looked at."""

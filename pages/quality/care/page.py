@@ -1,27 +1,25 @@
 """CARE: accuracy, efficiency, empathy and robustness of conversations, down to the message."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
 from core.frameworks.automedic.measures.across import across_data_sets, names_across
-from core.frameworks.automedic.measures.profile import NOT_JUDGED, UNREAD, EarlyEnd, clean_early_ends, read_care
+from core.frameworks.automedic.measures.profile import EarlyEnd, clean_early_ends, read_care
 from core.frameworks.automedic.measures.report import (
     ACCURACIES,
     BY_DATASET,
-    CAUSE_WORDS,
     EARLY_END_WORDS,
     ENDINGS,
     FAILED,
     FITS,
     HABITS,
     KINDS,
-    MISUSE_WORDS,
     MISUSES,
     NORMALISED,
     POINTS,
@@ -30,7 +28,7 @@ from core.frameworks.automedic.measures.report import (
     RATINGS,
     SUMMARY,
 )
-from core.frameworks.automedic.queries import CAUSES, FAILURE_NAMES, RULES, CareQuestion
+from core.frameworks.automedic.queries import RULES, CareQuestion
 from core.frameworks.base import publisher
 from core.frameworks.starts import campaign_of
 from core.measures.base import Result, Row, Section
@@ -40,53 +38,22 @@ from pages.kit.cached import ask, read
 from pages.kit.cases import clear_parameters
 from pages.kit.controls import choose
 from pages.kit.empty import draw_empty, draw_no_match
-from pages.kit.figures import draw_conditions_behind, draw_figure
-from pages.kit.look import END_SHORT, REASON_COLOUR, arm, counted
-from pages.kit.names import dataset_name
+from pages.kit.figures import draw_conditions_behind
+from pages.kit.look import arm, counted
+from pages.kit.names import dataset_name, model_colours
 from pages.kit.page import draw_sections
-from pages.kit.section import Chart, draw_section, section_result, words_of
+from pages.kit.section import Chart, draw_section, section_result
 from pages.kit.stored import conditions, run_casts
 from pages.kit.view import CaseSetOptions, ask_selection, names_of, specialties_in_order
 from pages.kit.visitor import draw_control
-from pages.quality.care.charts import Look, parts_by_dataset_chart, radar_chart, scatter_chart, shares_chart
+from pages.quality.asked import draw_asked, draw_consultations
+from pages.quality.care.charts import LinesBy, part_chart, scatter_chart
 from pages.quality.care.conversations import draw_case_conversations, draw_failed, draw_ratings
 from pages.quality.care.studies import draw_composite, draw_studies
 
 _QUESTION: dict[CareQuestion, str] = {"mcq": "With choices", "frq": "Free response"}
 _HOW = {"all": "Over all", "dataset": "By data set", "normalised": "Normalised"}
-_Lines = Literal["all", "group", "dataset"]
-_LINES: dict[_Lines, str] = {"all": "All models", "group": "By group of models", "dataset": "By data set"}
-_POLYGONS = 8
-"""A radar with more models cannot be read."""
-_LEAST_SPOKES = 3
-_INK = "#1A2B2B"
-_CAUSE_COLOURS = (
-    ("#D55E00", "white"), ("#0072B2", "white"), ("#56B4E9", _INK), ("#6A51A3", "white"), ("#E69F00", _INK),
-    ("#F0E442", _INK), ("#CC79A7", _INK), ("#8C8C8C", "white"),
-)  # fmt: skip
-_CAUSES: dict[object, Look] = {
-    cause: (
-        f"{FAILURE_NAMES[kind]}: {CAUSE_WORDS[cause].lower()}" if len(causes) > 1 else FAILURE_NAMES[kind],
-        *_CAUSE_COLOURS[list(CAUSE_WORDS).index(cause)],
-    )
-    for kind, causes in CAUSES.items()
-    for cause in causes
-}
-_RATINGS: dict[object, Look] = {
-    "1": ("Rating 1", "#B2182B", "white"), "2": ("Rating 2", "#EF8A62", _INK), "3": ("Rating 3", "#D9D9D9", _INK),
-    "4": ("Rating 4", "#67A9CF", _INK), "5": ("Rating 5", "#2166AC", "white"),
-    NOT_JUDGED: ("Not judged", "#F2F2F2", _INK), UNREAD: ("No rating read", "#8C8C8C", "white"),
-}  # fmt: skip
-_ENDINGS: dict[object, Look] = {
-    reason: (END_SHORT[reason], *REASON_COLOUR[reason]) for reason in ("end_tag", "turn_cap", "no_tag")
-}
-_MISUSE_COLOURS = (
-    ("#0072B2", "white"), ("#E69F00", _INK), ("#009E73", "white"), ("#CC79A7", _INK), ("#7A6A00", "white"),
-    ("#8C8C8C", "white"), ("#6A51A3", "white"), ("#56B4E9", _INK), ("#D55E00", "white"),
-)  # fmt: skip
-_MISUSES: dict[object, Look] = {
-    kind: (name, *colours) for (kind, name), colours in zip(MISUSE_WORDS.items(), _MISUSE_COLOURS, strict=True)
-}
+_LINES: dict[LinesBy, str] = {"all": "All models", "group": "By group of models", "dataset": "By data set"}
 
 
 @dataclass(frozen=True)
@@ -109,7 +76,8 @@ class CareView:
 
 
 def draw_profile(view: CareView) -> None:
-    """Draw the four parts of every model, and the table behind them."""
+    """Draw what happened in words, the four parts of every model, and the table behind them."""
+    draw_consultations(view.result(SUMMARY, {"by": "all", "published": False}), view.result(HABITS), view.selection)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         aggregation = choose(
             "Figures",
@@ -133,46 +101,30 @@ def draw_profile(view: CareView) -> None:
         return
     options = {"by": aggregation, "published": published}
     section = BY_DATASET if aggregation == "dataset" else PROFILE
-    charts = {"by_dataset": across_chart(parts_by_dataset_chart, view)}
+    charts = {"dots": across_chart(part_chart, view)} if aggregation == "dataset" else {}
     result = view.draw(section, options=options, titled=False, charts=charts)
     if result is None:
         return
-    if aggregation == "all":
-        draw_radar(result, view)
     view.draw(SUMMARY, options=options, titled=False)
     if any(not row.source for row in result.figures):
         view.draw(ACCURACIES, options={"by": aggregation}, titled=False)
         draw_conditions_behind({row.label["model"] for row in result.figures}, view.selection, "these models")
 
 
-def across_chart(chart: Chart, view: CareView) -> Chart:
+def across_chart(chart: Callable[..., go.Figure], view: CareView) -> Chart:
     """Return the chart in which corresponding conditions on several data sets are one series."""
     joined = ask(across_data_sets, view.selection)
-    series_names = names_of(joined.values())
 
     def draw(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
         shared = names_across(rows, joined)
         by_series = [
             replace(row, label={**row.label, "model": shared[row.label["model"], row.label["dataset"]]}) for row in rows
         ]
-        return chart(by_series, {**series_names, **names}, dark)
+        names = {**names_of(joined.values()), **names}
+        models = [name for name in names if any(row.label["model"] == name for row in by_series)]
+        return chart(by_series, names=names, colours=model_colours(models), dark=dark)
 
     return draw
-
-
-def draw_radar(result: Result, view: CareView) -> None:
-    """Draw the four parts of each model as one figure, if there are few models and at least three parts."""
-    rows = [row for row in result.figures if row.estimate is not None]
-    own = {row.label["model"] for row in rows if not row.source}
-    if len({row.label["measure"] for row in rows}) < _LEAST_SPOKES or len(own) > _POLYGONS:
-        return
-    names = {**words_of(result, view.selection), **PROFILE.words}
-    caption = f"{view.rests} 95 % intervals, cases resampled."
-    draw_figure(lambda dark: radar_chart(rows, names, dark), "care_radar", "The four parts together", caption)
-    st.caption(
-        "The same figures as above, each part on its own axis. The area has no meaning, because it depends on the "
-        "order of the parts."
-    )
 
 
 def draw_normalised(view: CareView) -> None:
@@ -191,7 +143,7 @@ def draw_scatter(view: CareView) -> None:
         arms = " and ".join(arm(format_, view.options["question_type"]) for format_ in ("vignette", "multi_turn"))
         draw_empty(f"No case has both answers: run a doctor with {arms}.", campaign_of(publisher("care").name))
         return
-    line: _Lines = choose(
+    line: LinesBy = choose(
         "Fitted line",
         list(_LINES),
         "care_line",
@@ -208,56 +160,29 @@ def draw_scatter(view: CareView) -> None:
 
 
 def draw_failures(view: CareView) -> None:
-    rows = view.result(KINDS).figures
-    if not any(row.n for row in rows):
-        st.info("No conversation here counts: all were cut short, or their answers are not judged.")
-        return
-    if not any(row.estimate for row in rows):
-        st.success(
-            "No conversation here failed: no doctor played another role, no conversation ended abruptly, and every "
-            "answer named one choice or diagnosis.",
-            icon=":material/check:",
-        )
-        return
-
     def list_failures(row: Row) -> None:
         st.session_state["care_failed_models"] = [row.label["model"]]
         st.session_state["care_causes"] = [row.label["cause"]]
         clear_parameters("care_failure")
 
-    chart = partial(shares_chart, part="cause", looks=_CAUSES, axis=KINDS.axis, count="trials", whole=False)
-    view.draw(KINDS, titled=False, charts={"shares": chart}, on_row=list_failures)
+    view.draw(KINDS, titled=False, on_row=list_failures)
     view.draw(FAILED)
     draw_failed(view.selection, view.options)
 
 
 def draw_empathy(view: CareView) -> None:
-    """Draw the distribution of ratings, the wording of the request, and the single ratings."""
-    if any(row["count"] for row in view.result(RATINGS).figures if row.label["rating"] not in (NOT_JUDGED, UNREAD)):
-        chart = partial(shares_chart, part="rating", looks=_RATINGS, axis=RATINGS.axis)
-        view.draw(RATINGS, titled=False, charts={"shares": chart})
+    view.draw(RATINGS, titled=False)
     draw_ratings(view.selection, view.options)
 
 
 def draw_habits(view: CareView) -> None:
-    rows = view.result(HABITS).figures
-    if not any(row["conversations"] for row in rows):
-        st.info("No conversation here has ended normally.")
-        return
-    view.draw(QUERIES, titled=False)
-    chart = partial(shares_chart, part="ending", looks=_ENDINGS, axis=ENDINGS.axis)
-    view.draw(ENDINGS, charts={"shares": chart})
-    if any(row["count"] for row in view.result(MISUSES).figures):
-        chart = partial(shares_chart, part="misuse", looks=_MISUSES, axis=MISUSES.axis, whole=False)
-        view.draw(MISUSES, charts={"shares": chart})
-    else:
-        st.markdown("**Messages against the tag protocol**")
-        st.caption("No message broke the protocol.")
-    view.draw(HABITS)
+    for section in (QUERIES, ENDINGS, MISUSES, HABITS):
+        view.draw(section, titled=section is not QUERIES)
 
 
 _TABS = {
     "Profile": draw_profile,
+    "Asked and missed": lambda view: draw_asked(view.selection),
     "Static and conversation": draw_scatter,
     "Failures": draw_failures,
     "Empathy": draw_empathy,
@@ -281,10 +206,8 @@ def draw_care() -> None:
             icon="menu_book",
         )
         view = CareView(all_staffed, {"by": "all", "published": True})
-        result = view.draw(PROFILE, titled=False)
-        if result is not None:
-            draw_radar(result, view)
-        view.draw(SUMMARY, titled=False)
+        for section in (PROFILE, SUMMARY):
+            view.draw(section, titled=False)
         draw_studies()
         return
     question = next(iter(offers))

@@ -7,10 +7,9 @@ import plotly.graph_objects as go
 from core.figures.marks import Mark, dots
 from core.figures.report import chart_of
 from core.figures.scatter import Spot, scatter
-from core.figures.shares import Segment, stacked
 from core.figures.style import GREY, Axis
 from core.frameworks.consultation.measures.history_taking import LENGTHS
-from core.frameworks.consultation.measures.sections import GROUPS, THIRDS
+from core.frameworks.consultation.measures.sections import GROUPS
 from core.measures.base import Row
 from pages.kit.names import model_colours
 from pages.kit.section import Chart
@@ -38,29 +37,6 @@ def recall_chart(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
     colours = {**model_colours(models), **dict.fromkeys(sets, GREY)}
     across, up = Axis("Patient recall: what was uncovered"), Axis("Accuracy of the task", (0, 1.03), ".1f")
     return scatter(spots, {**models, **sets}, colours, across, up, height=430, dark=dark)
-
-
-def thirds_chart(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
-    """Return right and wrong answers in each third of a doctor’s conversations."""
-    order = list(_models(rows, names))
-    rows = sorted(rows, key=lambda row: (order.index(row.label["model"]), row.label["third"]))
-    labels = [f"{names[row.label['model']]}<br>{THIRDS[row.label['third']]}, n = {row.n:,}" for row in rows]
-    words = [
-        f"recall {row.label['recall_from']:.2f}–{row.label['recall_to']:.2f}, {row.more['n_cases']:,} cases"
-        for row in rows
-    ]
-    segments = [
-        Segment(
-            f"Answer {answer}",
-            colour,
-            "white",
-            [row.more[f"n_{answer}"] / (row.n or 1) for row in rows],
-            [row.more[f"n_{answer}"] for row in rows],
-            words=words,
-        )
-        for answer, colour in (("right", "#0072B2"), ("wrong", "#B35806"))
-    ]
-    return stacked(labels, segments, "Share of the conversations of this third", "conversations", dark=dark)
 
 
 def order_chart(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
@@ -92,29 +68,30 @@ def order_chart(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
     return dots(marks, models, model_colours(models), axis, places=places, panels=panels, legend=True, dark=dark)
 
 
-def groups_chart(measure: str, sizes: Mapping[int, int]) -> Chart:
-    """Return the chart of one measure by group of cases; ``sizes`` are the numbers of cases by group."""
+def groups_chart(measure: str) -> Chart:
+    """Return the chart of one measure by group of cases."""
 
     def draw(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
-        labels = {row.label["group"]: _group_words(row.label, sizes) for row in rows}
-        marks = [
-            Mark(
-                labels[row.label["group"]], row.estimate, row.low, row.high, row.label["model"], "", f"{row.n:,} cases"
-            )
-            for row in rows
-            if row.label["measure"] == measure
-        ]
-        models = _models(rows, names)
-        axis, places = Axis(names[measure]), [labels[number] for number in sorted(labels)]
-        return dots(marks, models, model_colours(models), axis, places=places, legend=True, dark=dark)
+        groups = {str(row.label["group"]): _group_words(row.label) for row in rows}
+        shown = [row for row in rows if row.label["measure"] == measure]
+        models = model_colours(_models(rows, names))
+        return chart_of(
+            shown,
+            kind="dots",
+            series="model",
+            place="group",
+            axis=names[measure],
+            names={**names, **groups},
+            colours=models,
+            dark=dark,
+        )
 
     return draw
 
 
-def _group_words(label: Mapping[str, int], sizes: Mapping[int, int]) -> str:
+def _group_words(label: Mapping[str, int]) -> str:
     number, least, most = label["group"], label["least_items"], label["most_items"]
-    items = f"{least}" if least == most else f"{least}–{most}"
-    return f"{GROUPS[number]}: {items} items<br>n = {sizes[number]:,} cases"
+    return f"{GROUPS[number]}: {least if least == most else f'{least}–{most}'} items"
 
 
 def differences_chart(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:

@@ -16,7 +16,7 @@ from core.frameworks.consultation.measures.sections import (
     UNCOVERED,
     VIRTUE_RULES,
 )
-from core.frameworks.consultation.measures.summary import Speaker, item_groups, read_history
+from core.frameworks.consultation.measures.summary import Speaker, read_history
 from core.stats.corrections import LABELS
 from core.store.selection import Selection
 from pages.kit.cached import read
@@ -29,7 +29,8 @@ from pages.kit.navigation import link
 from pages.kit.notes import basis, draw_notes
 from pages.kit.section import draw_section, section_result
 from pages.kit.view import names_on
-from pages.quality.history.charts import differences_chart, groups_chart, order_chart, recall_chart, thirds_chart
+from pages.quality.asked import draw_words, history
+from pages.quality.history.charts import differences_chart, groups_chart, order_chart, recall_chart
 from pages.quality.history.solving import draw_solving
 from pages.quality.history.tables import draw_doctors
 
@@ -41,7 +42,10 @@ _SETS: dict[str, str] = {**HISTORY_SETS, "none": "None"}
 
 
 def draw_overview(selection: Selection) -> None:
-    """Draw the table of doctors, and information uncovered against accuracy."""
+    """Draw what each doctor asked, the table of doctors, and information uncovered against accuracy."""
+    stored = section_result(FIGURES, selection, FIGURES.options)
+    own = {model: [row for row in stored.figures if row.label["model"] == model] for model in names_on(selection)}
+    draw_words({model: history(rows) for model, rows in own.items() if rows}, stored, selection)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         published = ask_published()
         # figures of a sample are never without their intervals
@@ -57,7 +61,7 @@ def draw_overview(selection: Selection) -> None:
     draw_conditions({model: name for model, name in names_on(selection).items() if model in models}, conditions)
     draw_section(FIGURES, selection, options=options, charts={"reached": recall_chart}, name="history_reached")
     empty = "No answer to the question with its choices counts after these conversations yet."
-    draw_section(UNCOVERED, selection, charts={"thirds": thirds_chart}, name="history_uncovered", empty=empty)
+    draw_section(UNCOVERED, selection, name="history_uncovered", empty=empty)
 
 
 def ask_published() -> HistorySet | None:
@@ -81,11 +85,9 @@ def draw_course(selection: Selection) -> None:
     draw_solving(selection)
     draw_section(ORDER, selection, charts={"order": order_chart}, name="history_order")
     measure = choose("Measure", list(MEASURE), "history_group_measure", names=lambda m: MEASURE[m][0])
-    conversations = read(read_history, replace(selection, mcq_rule="usual"))
-    sizes = {group["group"]: len(cases) for group, cases in item_groups(conversations)}
     name, meaning = MEASURE[measure]
     section = replace(BY_ITEMS, title=f"{BY_ITEMS.title}: {name}", help=f"{BY_ITEMS.help} {meaning}")
-    chart = groups_chart(measure, sizes)
+    chart = groups_chart(measure)
     empty = "No selected case has items."
     draw_section(section, selection, charts={"groups": chart}, name=f"history_groups_{measure}", empty=empty)
 

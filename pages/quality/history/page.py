@@ -17,6 +17,7 @@ from pages.kit.empty import draw_empty, draw_no_match
 from pages.kit.page import draw_sections as draw_tabs
 from pages.kit.samples import measured
 from pages.kit.view import CaseSetOptions, ask_selection, offer_in
+from pages.quality.asked import draw_asked
 from pages.quality.history.cases import draw_case_conversations
 from pages.quality.history.figures import ask_published, draw_comparison, draw_course, draw_overview, draw_patients
 from pages.quality.history.tables import draw_doctors
@@ -41,6 +42,7 @@ def stored_histories() -> StoredHistories:
 
 _TABS = {
     "Figures": draw_overview,
+    "Asked and missed": draw_asked,
     "Course of the dialogue": draw_course,
     "Comparison": draw_comparison,
     "The patient": draw_patients,

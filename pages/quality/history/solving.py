@@ -19,11 +19,12 @@ from core.frameworks.consultation.measures.prefixes import (
 )
 from core.frameworks.consultation.measures.sections import ACCURACY
 from core.frameworks.consultation.queries import SolverAndGrader
-from core.measures.base import Row
+from core.measures.base import Result, Row, Section
 from core.store.selection import Selection
 from pages.kit.cached import read
-from pages.kit.cases import choose_case, clear_parameters, draw_ways_on
+from pages.kit.cases import clear_parameters
 from pages.kit.controls import choose
+from pages.kit.conversation_list import draw_rows
 from pages.kit.jobs import ask_budget, draw_job, draw_start
 from pages.kit.look import QUESTION_TYPE, VERDICT, plain
 from pages.kit.names import model_name
@@ -38,6 +39,13 @@ _CLOSING: dict[Closing, str] = {
     "with": "100 % includes the doctor’s closing message",
     "without": "100 % is all but the doctor’s closing message",
 }
+ANSWERS = Section(
+    "Answers of the solver",
+    ACCURACY.metric,
+    kind="table",
+    columns=("case_key", "trial", "verdict", "response", "answer", "messages"),
+    heads={"case_key": "Case", "response": "Answer", "answer": "Right answer", "messages": "Messages shown"},
+)
 _HASH_CHARS = 8
 """Characters shown of a prompt’s hash."""
 
@@ -128,21 +136,15 @@ def _draw_answers(selection: Selection, answers: pd.DataFrame) -> None:
         return
     name = names_on(selection).get(model) or model_name(model)
     st.markdown(f"**{plain(name)}, {share} % of the dialogue:** {len(answers):,} answers")
-    table = pd.DataFrame(
-        {
-            "Case": answers["case_key"],
-            "Trial": answers["trial"] + 1,
-            "Verdict": [VERDICT[verdict][0] for verdict in answers["verdict"]],
-            "Answer": answers["response"].where(answers["response"].notna(), answers["detail"]),
-            "Right answer": answers["answer"],
-            "Messages shown": answers["messages"],
-        }
+    listed = answers.astype(object).where(answers.notna(), None)
+    rows = tuple(
+        {str(name): cell for name, cell in line.items()}
+        for line in listed.assign(
+            trial=answers["trial"] + 1, response=listed["response"].combine_first(listed["detail"])
+        ).to_dict("records")
     )
-    trial = choose_case(
-        table, "history-solved", _TRIAL, ids=list(answers["trial_id"]), download="Download these answers as CSV"
-    )
-    if trial is not None:
-        draw_ways_on(trial)
+    names = {model: name} | {str(verdict): words[0] for verdict, words in VERDICT.items()}
+    draw_rows(ANSWERS, Result(ANSWERS.title, rows), names, _TRIAL, ("trial_id",))
 
 
 def _draw_form(selection: Selection) -> None:

@@ -26,6 +26,29 @@ NAMES = {"a": "Model A", "b": "Model B"}
 COLOURS = {"a": "#0072B2", "b": "#D55E00"}
 
 
+def test_shares_stand_in_a_bar_for_each_place_and_know_their_rows() -> None:
+    rows = [
+        Row({"model": model, "cause": cause}, share, n=n, unit="conversations")
+        for model, n, cause, share in (("a", 4, "empty", 0.25), ("a", 4, "multiple", 0.5), ("b", 10, "multiple", 0.1))
+    ]
+    colours = {"multiple": "#F0E442", "empty": "#0072B2", "never": "#000000"}
+    words = {**NAMES, "multiple": "Several"}
+    figure = chart_of(rows, kind="shares", series="cause", place="model", axis="Share", names=words, colours=colours)
+    several, empty = figure.data
+    assert (several.name, several.y, several.x) == (
+        "Several",
+        ("Model A<br>4 conversations", "Model B<br>10 conversations"),
+        (0.5, 0.1),
+    )
+    assert (several.text, empty.x) == (("2", "1"), (0.25, 0.0)), "counts in the bars; no row, no share"
+    assert (several.textfont.color, empty.textfont.color) == ("#1A2B2B", "white")
+    assert [data[1] for data in several.customdata] == ["1", "2"]
+    whole = chart_of(
+        [*rows[:2], Row({"model": "a", "cause": "none"}, 0.25, n=4)], kind="shares", series="cause", place="model"
+    )
+    assert {text for bar in whole.data for text in bar.text} == {"50%", "25%"}, "of a whole, shares"
+
+
 def test_a_curve_runs_along_its_place_and_a_click_gives_the_row() -> None:
     rows = [
         Row({"model": "b", "per_cent": 0}, 0.2, 0.1, 0.4, 9),

@@ -29,7 +29,7 @@ from core.jobs.plan import (
 )
 from core.jobs.run import check_startable
 from core.journal import journal_path
-from core.measures.notes import notes_of, read_basis
+from core.measures.condition_notes import notes_of, read_basis
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.profiles import add_profiles

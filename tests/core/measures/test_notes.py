@@ -9,7 +9,8 @@ import pytest
 
 from core.errors import AnamnesisError
 from core.measures.base import MetricRequest, Note, Result, Row
-from core.measures.notes import Arm, Basis, notes_of, result_of, sample_notes, shown_in, why_empty
+from core.measures.condition_notes import Arm, Basis, notes_of
+from core.measures.notes import result_of, sample_notes, shown_in, why_empty
 from core.measures.registry import metrics
 from core.store.conditions import Condition
 from core.store.database import Store
@@ -252,7 +253,7 @@ def test_an_empty_report_names_the_filter_that_leaves_nothing(filled_store: Stor
         metric, request = by_name[name], MetricRequest(filled_store, selection)
         try:
             result = result_of(metric, request, options)
-            sentence = "" if result.rows else why_empty(metric, request, options)
+            sentence = "" if result.rows else why_empty(metric, request, options).reason
         except AnamnesisError as error:
             sentence = str(error)
         if words not in sentence:

@@ -32,7 +32,7 @@ from core.report.evaluation import (
 from core.report.forms import prompts_to_markdown, to_html, to_markdown
 from core.report.guidelines import guideline, guidelines
 from core.report.parts import FIGURES, PARTS, SIMULATED
-from core.report.tables import LEAST_ROWS, MOST_ROWS, Table
+from core.report.tables import LEAST_ROWS, MOST_ROWS, FigureTable
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.report_fields import written_fields
@@ -94,7 +94,7 @@ def state_of(evaluation: Evaluation, number: str) -> str:
     return found
 
 
-def tables_of(evaluation: Evaluation) -> list[Table]:
+def tables_of(evaluation: Evaluation) -> list[FigureTable]:
     parts = {part.name: part for answer in evaluation.items for part in answer.parts}
     return [table for part in (*parts.values(), *evaluation.further) for table in part.tables]
 

@@ -10,7 +10,7 @@ import pytest
 from core.events import Answered, Event, Finished, Graded, Started
 from core.journal import ReplyLine, TrialLine
 from core.measures.accuracy import accuracy
-from core.measures.notes import Basis, notes_of
+from core.measures.condition_notes import Basis, notes_of
 from core.measures.provenance import differing, settings_side_by_side, side_of
 from core.store.conditions import Condition
 from core.store.database import Store

@@ -20,11 +20,13 @@ from numpy.typing import NDArray
 from core.errors import UsageError
 from core.frameworks.automedic.measures.profile import (
     BEST_RATING,
+    CORNERS,
     PARTS,
     PER_CENT,
     CareDimension,
     care_groups,
     item_rows,
+    penalised,
     read_care,
 )
 from core.frameworks.automedic.queries import RULES
@@ -33,10 +35,9 @@ from core.measures.experts.judged import read_review
 from core.measures.opinions import read_opinions
 from core.measures.preferences import SHARES, question_of
 from core.reviews.state import states
-from core.stats.bootstrap import SEED
+from core.stats.bootstrap import weighted_interval
 from core.stats.choices import LogOdds, weights
 from core.stats.intervals import NOTHING, Interval
-from core.stats.smoothed import pseudo_shape, tail_share
 from core.store.database import Store
 from core.store.review_records import parse_item
 from core.store.selection import Selection
@@ -52,7 +53,7 @@ RANGES: Final[Mapping[CareDimension, tuple[float, float]]] = {
 }
 """Part → its lowest and highest possible value."""
 _FIGURES: Final = ("conv", "static", "efficiency", "empathy", "failed")
-_RESAMPLES, _AT_ONCE = 4_000, 500
+_RESAMPLES = 4_000
 _WEIGHT: Final = Columns("weight", "low", "high", "n", "excluded")
 _COMPOSITE: Final = Columns("composite", n="n_items")
 
@@ -190,32 +191,26 @@ def composite_rows(
 def composite_interval(figures: Mapping[str, Floats], shares: Floats) -> Interval:
     """Return the 95 % interval of ``shares`` @ parts: the figures of an item share a random weight.
 
-    Weights are drawn as in ``core.stats.smoothed``, with a fixed seed. Its pseudo-items are here all pairs of the worst
-    and the best value, one for ``conv``, ``efficiency`` and ``empathy``, the other for ``static`` and ``failed``.
+    Pseudo-items are all pairs of the worst and the best value, one for ``conv``, ``efficiency`` and ``empathy``, the
+    other for ``static`` and ``failed``.
     ``figures`` are columns of ``item_rows``, empathy between 0 and 1, with NaN for an item without the figure.
     """
-    n = len(figures["conv"])
-    if np.isnan(_parts_of(figures, np.ones((1, n)))).any():
+    if np.isnan(_parts_of(figures, np.ones((1, len(figures["conv"]))))).any():
         return NOTHING
     best = {name: np.nanmax(values, initial=0.0) if name == "efficiency" else 1.0 for name, values in figures.items()}
-    first, second = np.array([(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)]).T
+    first, second = CORNERS.T
     pseudo = {"static": second, "failed": 1 - second}
     padded = {name: np.append(values, pseudo.get(name, first) * best[name]) for name, values in figures.items()}
-    rng = np.random.default_rng(SEED)
-    shapes = np.append(np.ones(n), np.full(4, pseudo_shape(n) / 2))
-    weights_drawn = (rng.standard_gamma(shapes, (_AT_ONCE, n + 4)) for _ in range(_RESAMPLES // _AT_ONCE))
-    composites = np.concatenate([_parts_of(padded, drawn) @ shares for drawn in weights_drawn])
-    tail = tail_share(n, 0.95)
-    return Interval(*map(float, np.quantile(composites, [tail, 1 - tail])))
+    counts = np.ones(len(figures["conv"]))
+    return weighted_interval(lambda weights: _parts_of(padded, weights) @ shares, counts, len(CORNERS), _RESAMPLES)
 
 
 def _parts_of(figures: Mapping[str, Floats], weights: Floats) -> Floats:
     """Return the parts, between 0 and 1, in the order of ``PARTS`` for each row of item weights; NaN without items."""
     both = ~np.isnan(figures["conv"]) & ~np.isnan(figures["static"])
     conv, static = (_means(np.where(both, figures[name], np.nan), weights) for name in ("conv", "static"))
-    remaining = np.divide(conv, static, out=np.ones_like(conv), where=conv < static)
     others = (figures["efficiency"], figures["empathy"], 1 - figures["failed"])
-    return np.column_stack([conv * remaining, *(_means(values, weights) for values in others)])
+    return np.column_stack([penalised(conv, static), *(_means(values, weights) for values in others)])
 
 
 def _means(values: Floats, weights: Floats) -> Floats:

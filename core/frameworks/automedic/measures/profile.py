@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from core.frameworks.automedic.queries import CAUSES, MISUSES, RULES, CareQuestion, trial_rows
 from core.measures.base import Columns, Row, counts_in_words
-from core.stats.bootstrap import RESAMPLES, SEED
+from core.stats.bootstrap import weighted_interval
 from core.stats.intervals import NOTHING, Interval
 from core.stats.scores import score_interval
-from core.stats.smoothed import mean_interval, pseudo_shape, tail_share
+from core.stats.smoothed import mean_interval
 from core.store.database import Store
 from core.store.selection import Selection
 
@@ -116,7 +116,7 @@ _USED = [
     "to_staff", "repeated", *(f"misused_{kind}" for kind in MISUSES),
 ]  # fmt: skip
 """The columns of the trials that figures need; grouping is faster with fewer columns."""
-_CORNERS = np.array([(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)])
+CORNERS = np.array([(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)])
 """Pseudo-items: all pairs of right or wrong answers after the conversation and to the whole question."""
 
 
@@ -152,7 +152,7 @@ def summaries(trials: pd.DataFrame, *, by_dataset: bool = False) -> list[Row]:
         accuracy = figures["accuracy"]
         more: dict[str, Any] = {
             **{name: figures[name].estimate for name in (*PARTS[1:], *PAIRED)},
-            "penalty": None if conv is None or static is None else penalty(conv, static),
+            "penalty": None if conv is None or static is None else float(penalty(np.array(conv), np.array(static))),
             "n_items": len(items),
             "trials": len(members),
             "counted": int(members["counted"].sum()),
@@ -260,8 +260,7 @@ def _profile_rows(label: Mapping[str, str], trials: pd.DataFrame, items: pd.Data
     both = ~np.isnan(conv) & ~np.isnan(static)
     accuracy = None
     if both.any():
-        mean_conv, mean_static = float(conv[both].mean()), float(static[both].mean())
-        accuracy = mean_conv * penalty(mean_conv, mean_static)
+        accuracy = float(penalised(conv[both].mean(keepdims=True), static[both].mean(keepdims=True))[0])
     efficiency = values["efficiency"][~np.isnan(values["efficiency"])] * PER_CENT
     # the maximum of an item is the value of the shortest queries, as if the answer were right; for a doctor that asks
     # nothing the maximum is 0, and so the 0 has no interval
@@ -315,29 +314,32 @@ def _failed(trials: pd.DataFrame) -> pd.Series:
     return trials["role_breaking"] | trials["abrupt"].notna() | trials["invalid"].notna()
 
 
-def penalty(conv: float, static: float) -> float:
-    """Return the factor that lowers the accuracy: conversational / static accuracy, at most 1 (also if both are 0)."""
-    return conv / static if conv < static else 1.0
+def penalised(conv: Floats, static: Floats) -> Floats:
+    """Return S_A of accuracies: conversational accuracy × min(1, conversational / static), the first if both are 0."""
+    return conv * penalty(conv, static)
+
+
+def penalty(conv: Floats, static: Floats) -> Floats:
+    return np.divide(conv, static, out=np.ones_like(conv), where=conv < static)
 
 
 def penalised_interval(conv: Floats, static: Floats) -> Interval:
     """Return the interval of S_A: the values of an item share a weight; both means and their ratio are resampled.
 
-    Weights are drawn as in ``core.stats.smoothed``, with a fixed seed, so that each accuracy would have the interval of
-    that module. Items with equal pairs of values share one column of weights.
+    Each accuracy would have the interval of ``core.stats.smoothed``. Items with equal pairs of values share one column
+    of weights.
     """
-    n = conv.size
-    if not n:
+    if not conv.size:
         return NOTHING
     distinct, counts = np.unique(np.column_stack([conv, static]), axis=0, return_counts=True)
-    shapes = np.append(counts, np.full(len(_CORNERS), pseudo_shape(n) / 2))
-    weights = np.random.default_rng(SEED).standard_gamma(shapes, (RESAMPLES, shapes.size))
-    means = weights @ np.vstack([distinct, _CORNERS]) / weights.sum(axis=1, keepdims=True)
-    lost = means[:, 0] < means[:, 1]
-    remaining = np.divide(means[:, 0], means[:, 1], out=np.ones(RESAMPLES), where=lost)
-    tail = tail_share(n, 0.95)
-    low, high = np.quantile(means[:, 0] * remaining, [tail, 1 - tail])
-    return Interval(float(low) if conv.any() else 0.0, float(high) if conv.min() < 1 else 1.0)
+    values = np.vstack([distinct, CORNERS])
+
+    def accuracy(weights: Floats) -> Floats:
+        means = weights @ values / weights.sum(axis=1, keepdims=True)
+        return penalised(means[:, 0], means[:, 1])
+
+    low, high = weighted_interval(accuracy, counts, len(CORNERS))
+    return Interval(low if conv.any() else 0.0, high if conv.min() < 1 else 1.0)
 
 
 def by_verdict(verdicts: pd.Series) -> dict[str, int]:

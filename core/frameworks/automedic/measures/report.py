@@ -12,9 +12,11 @@ from core.errors import AnamnesisError
 from core.frameworks.automedic.measures.across import FitBy, across_data_sets, fits, normalised, points
 from core.frameworks.automedic.measures.composite import EQUAL, composite_rows, fit_weights, weight_rows
 from core.frameworks.automedic.measures.profile import (
+    NOT_JUDGED,
     PAIRED,
     PARTS,
     UNPAIRED,
+    UNREAD,
     CareDimension,
     EarlyEnd,
     by_verdict,
@@ -46,6 +48,7 @@ from core.frameworks.automedic.tags import TagMisuse
 from core.frameworks.base import publisher
 from core.measures.base import Listed, MetricRequest, Note, Row, Section, counts_in_words, metric
 from core.measures.choice_rules import gaps_in_words, rule_gaps
+from core.measures.endings import END_COLOUR
 from core.measures.notes import excluded_note
 from core.models.registry import load_registry
 from core.store.selection import staffed
@@ -362,10 +365,10 @@ BY_DATASET = _section(
     "The four parts by data set",
     "profile",
     options={"published": True},
-    kind="by_dataset",
+    kind="dots",
     series="model",
     place="dataset",
-    panel="measure",
+    figure="measure",
     caption=f"{_FORMULA} {PUBLISHED_WORDS}",
     folded=True,
     help=PROFILE.help,
@@ -433,20 +436,31 @@ FITS = _section(
     "marks of one model or data set are correlated, so it is too narrow. Published for all models and data sets of the "
     f"paper ({PAPER}): r = {published_r():.4f}.",
 )
+_FAILURES: Final[dict[str, str]] = {
+    cause: f"{FAILURE_NAMES[kind]}: {CAUSE_WORDS[cause].lower()}" if len(causes) > 1 else FAILURE_NAMES[kind]
+    for kind, causes in CAUSES.items()
+    for cause in causes
+}
 KINDS = _section(
     "Failures by kind and cause",
     "kinds",
     options={"by": "all"},
     kind="shares",
     series="cause",
+    place="model",
     axis="Failures as share of conversations",
     folded=True,
-    words={**FAILURE_NAMES, **CAUSE_WORDS},
-    heads={"trials": "Conversations"},
+    columns=("model", "cause", "share", "trials", "counted"),
+    words=_FAILURES,
+    colours={
+        "speaks_for_others": "#D55E00", "no_tag": "#0072B2", "misplaced_end": "#56B4E9", "early_end": "#6A51A3",
+        "no_diagnosis": "#E69F00", "multiple": "#F0E442", "refused_in_words": "#CC79A7", "empty": "#8C8C8C",
+    },
+    heads={"cause": "Failure", "trials": "Conversations"},
     help="Click a part of a bar for its conversations. "
     + " ".join(f"{FAILURE_NAMES[kind]}: {words}" for kind, words in FAILURE_WORDS.items())
     + " A conversation with several failures is in each of them, and counts once in robustness.",
-)
+)  # fmt: skip
 FAILED = _section(
     "Number of failures",
     "summary",
@@ -461,26 +475,40 @@ FAILURE_LIST = _section(
     kind="table",
     columns=("case_key", "dataset", "kind", "cause", "turn", "quote", "model", "trial_id"),
     words={**FAILURE_NAMES, **CAUSE_WORDS},
-    heads={"kind": "Failure", "turn": "Message", "quote": "Quote", "trial_id": "Trial"},
+    heads={"kind": "Failure", "cause": "Cause", "turn": "Message", "quote": "Quote", "trial_id": "Trial"},
 )
+_NO_RATING: Final = {NOT_JUDGED: "Not judged", UNREAD: "No rating read"}
 RATINGS = _section(
     "Ratings of empathy from 1 to 5",
     "rating_shares",
     options={"by": "all"},
     kind="shares",
     series="rating",
+    place="model",
     axis="Share of conversations",
     folded=True,
+    words={**{str(rating): f"Rating {rating}" for rating in range(1, 6)}, **_NO_RATING},
+    colours={
+        "1": "#B2182B", "2": "#EF8A62", "3": "#D9D9D9", "4": "#67A9CF", "5": "#2166AC", NOT_JUDGED: "#F2F2F2",
+        UNREAD: "#8C8C8C",
+    },
     help="Ratings of the doctor’s empathy by the patient after the conversation, 1 (worst) to 5. If no rating could be "
     "read in three replies, or a quotation is not in the doctor’s messages, the conversation is not in the mean. A "
     "patient played by a rule does not rate.",
-)
+)  # fmt: skip
 RATING_LIST = _section(
     "Single ratings",
     "ratings",
     kind="table",
     columns=("rating", "words", "case_key", "dataset", "model", "rater", "prompt_hash", "trial_id"),
-    heads={"words": "The rater’s words", "rater": "Rated by", "prompt_hash": "Prompts", "trial_id": "Trial"},
+    words={"None": "No rating read"},
+    heads={
+        "rating": "Rating",
+        "words": "The rater’s words",
+        "rater": "Rated by",
+        "prompt_hash": "Prompts",
+        "trial_id": "Trial",
+    },
 )
 QUERIES = _section(
     "How each model asks",
@@ -500,9 +528,11 @@ ENDINGS = _section(
     options={"by": "all"},
     kind="shares",
     series="ending",
+    place="model",
     axis="Share of conversations",
     folded=True,
     words={str(reason): words for reason, words in END.items()},
+    colours=END_COLOUR,
 )
 MISUSES = _section(
     "Messages against the tag protocol",
@@ -510,6 +540,7 @@ MISUSES = _section(
     options={"by": "all"},
     kind="shares",
     series="misuse",
+    place="model",
     axis="Misuses for each query",
     folded=True,
     words=MISUSE_WORDS,

@@ -8,12 +8,9 @@ three points.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
-
-import numpy as np
 
 from core.datasets import published
 from core.datasets.select import cases_of
@@ -21,15 +18,14 @@ from core.frameworks.automedic.measures.profile import CareDimension, parts, rea
 from core.frameworks.automedic.measures.published import MODELS, PAPER
 from core.frameworks.automedic.queries import RULES
 from core.frameworks.base import publisher
-from core.judging.agreement import COEFFICIENTS, ON_SCALES, among
-from core.judging.form import FormQuestion
+from core.judging.form import Form, Option
 from core.judging.judgement import Judge, Judgement
+from core.measures.agreement import PEOPLE, agreement_rows, grouped
 from core.measures.base import Columns, MetricRequest, Row, Section, metric
 from core.measures.experts.judged import JudgedItem, judged_items
 from core.measures.experts.ratings import mean_rows
-from core.reviews.state import ReviewState, states
-from core.stats.agreement import agreement_by_case
-from core.stats.intervals import NOTHING
+from core.measures.opinions import Opinions, read_opinions
+from core.reviews.state import ReviewState, decided, states
 from core.store.database import Store
 from core.store.queries.profiles import verdicts_by_maker
 from core.store.review_records import parse_item
@@ -144,97 +140,78 @@ def _label(part: Study, by: str, about: str, figure: str, rated: str = "") -> di
 
 def _own(request: MetricRequest, state: ReviewState, part: Study) -> Iterator[Row]:
     name = state.review.name
-    judged = {question.id: judged_items(request.store, state, question.id) for question in state.form.questions}
+    opinions = request.read(read_opinions, None, state.form.name, state.review.review_id).opinions
     if part == "filter":
-        yield from _filter_rows(request.store, state, judged[state.form.questions[0].id])
+        yield from _filter_rows(request.store, state, *opinions)
         return
     care = _computed_parts(request.store, state) if part == "scores" else {}
-    about_all = [(question.id, question, judged[question.id]) for question in state.form.questions]
+    judged = {question.id: judged_items(request.store, state, question.id) for question in state.form.questions}
+    about_all = [(each.question.id, each, judged[each.question.id]) for each in opinions]
     if part == "profiles":  # one figure is printed for the parts of a profile together
         together = [item for items in judged.values() for item in items]
-        about_all.insert(0, (_PROFILE, state.form.questions[0], together))
-    for about, question, items in about_all:
+        about_all = [*((_PROFILE, each, together) for _, each in grouped(opinions, "form")), *about_all]
+    for about, each, items in about_all:
         if part != "scores":
-            for row in _agreement_rows(question, items):
-                if row.label["measure"] in (_PERCENT, _AC2):
-                    yield replace(row, label=_label(part, name, about, row.label["measure"]))
+            for row in agreement_rows({}, each):
+                if row.label["judges"] == PEOPLE and row.label["measure"] in (_PERCENT, _AC2):
+                    yield replace(row, label=_label(part, name, about, row.label["measure"]), more={})
         if part != "agreement":
-            for row in mean_rows(items, question):
+            for row in mean_rows(items, each.question):
                 model = row.label["model"]
                 more = {"care": care.get((_DIMENSIONS.get(about), model))} if part == "scores" else {}
-                label = _label(part, name, about, _MEAN, model)
-                yield replace(row, label=label, more=more, columns=_VALUE)
+                yield replace(row, label=_label(part, name, about, _MEAN, model), more=more, columns=_VALUE)
 
 
-def _agreement_rows(question: FormQuestion, items: Sequence[JudgedItem], values: Sequence[str] = ()) -> Iterator[Row]:
-    """Yield the agreement of the annotators on the items that at least two of them judged.
-
-    ``values`` replaces the categories, as the question's ``yes`` against the rest.
-    """
-    ordered = question.kind == "scale"
-    answers = [
-        Judgement(subject=str(number), form="", question=question.id, judge=Judge(name), value=value, at=0.0)
-        for number, item in enumerate(items)
-        for name, value in item.answers.items()
-    ]
-    found = among(answers, values or question.values, lambda number: items[int(number)].case, ordered=ordered)
-    for name, coefficient in found.coefficients.items():
-        label = {"question": question.title, "measure": (ON_SCALES if ordered else COEFFICIENTS)[name]}
-        low, high = coefficient.interval
-        yield Row(label, coefficient.value, low, high, found.items, unit="items", columns=_VALUE)
-
-
-def _filter_rows(store: Store, state: ReviewState, items: Sequence[JudgedItem]) -> Iterator[Row]:
+def _filter_rows(store: Store, state: ReviewState, opinions: Opinions) -> Iterator[Row]:
     """Yield the agreement of the experts, on the verdict and with its reasons, and of each filter with the majority."""
-    (question,) = state.form.questions
-    verdicts = [_as_verdicts(item, question.yes) for item in items]
-    for about, judged, values in ((_EXPERTS, verdicts, _VERDICTS), (f"{_EXPERTS}, with reasons", items, ())):
-        for row in _agreement_rows(question, judged, values):
-            if row.label["measure"] in (_FLEISS, _PERCENT):
-                yield replace(row, label=_label("filter", state.review.name, about, row.label["measure"]))
     contents = {case.case_key: case.content_hash for case in cases_of(state.review.plan.case_set)}
     with store.read() as cursor:
         by_maker = verdicts_by_maker(cursor)
-    for maker, accepted in by_maker.items():
+    filters: dict[Judge, list[Judgement]] = {}
+    for maker, suitable in by_maker.items():
         if maker == OWN or "/" not in maker:
             continue  # profiles that came with their cases, or that a person edited
-        by_case = {key: accepted[key, content] for key, content in contents.items() if (key, content) in accepted}
-        if any(item.case in by_case for item in items):
-            yield from _filter_agreement(state, maker, verdicts, by_case)
+        judge = Judge(maker, "model")
+        for answer in opinions.decided:
+            case = opinions.case(answer.subject)
+            if (accepted := suitable.get((case, contents.get(case, "")))) is not None:
+                verdict = replace(answer, judge=judge, value=_VERDICTS[not accepted], failure="")
+                filters.setdefault(judge, []).append(verdict)
+    of_experts = _as_verdicts(state.form, judged_items(store, state, opinions.question.id), opinions)
+    for about, each in ((_EXPERTS, replace(of_experts, judges=filters)), (f"{_EXPERTS}, with reasons", opinions)):
+        for row in agreement_rows({}, each):
+            figure, maker = row.label["measure"], row.label["judges"].removeprefix(f"{PEOPLE} and ")
+            if maker == PEOPLE and figure in (_FLEISS, _PERCENT):
+                yield replace(row, label=_label("filter", state.review.name, about, figure), more={})
+            elif about == _EXPERTS and Judge(maker, "model") in filters and figure in (_COHEN, _PERCENT):
+                unseen = len(of_experts.decided) - len(filters[Judge(maker, "model")])
+                excluded = {**row.excluded, **({"no verdict of the filter": unseen} if unseen else {})}
+                label = _label("filter", state.review.name, _FILTER, figure, maker)
+                yield replace(row, label=label, excluded=excluded, more={})
 
 
-def _as_verdicts(item: JudgedItem, accepting: Iterable[str]) -> JudgedItem:
-    accept, reject = _VERDICTS
+def _as_verdicts(form: Form, items: Iterable[JudgedItem], opinions: Opinions) -> Opinions:
+    """Return the experts' answers without their reasons, accept or reject, with a majority of their own."""
+    question = opinions.question
+
+    def verdict(value: str) -> str:
+        return _VERDICTS[value not in question.yes] if value in question.values else value
+
+    majority = {
+        item.item: decided(form, list(map(verdict, item.answers.values())), item.third and verdict(item.third))
+        for item in items
+    }
+    options = tuple(Option(value=value, label=value) for value in _VERDICTS)
     return replace(
-        item, answers={name: accept if value in accepting else reject for name, value in item.answers.items()}
+        opinions,
+        question=question.model_copy(update={"options": options, "yes": _VERDICTS[:1]}),
+        people=[replace(answer, value=verdict(answer.value or "")) for answer in opinions.people],
+        decided=[
+            replace(answer, value=value, failure=reason)
+            for answer in opinions.decided
+            for value, reason in [majority[answer.subject]]
+        ],
     )
-
-
-def _filter_agreement(
-    state: ReviewState, maker: str, verdicts: Sequence[JudgedItem], by_case: dict[str, bool]
-) -> Iterator[Row]:
-    excluded: Counter[str] = Counter()
-    tables = []
-    for item in verdicts:
-        majority, reason = item.decided(state.form)
-        if majority is None or item.case not in by_case:
-            excluded[reason or "no verdict of the filter"] += 1
-            continue
-        table = np.zeros((2, 2))
-        table[_VERDICTS.index(majority), 0 if by_case[item.case] else 1] = 1
-        tables.append(table)
-    coefficients = agreement_by_case([np.array(tables)])[0] if tables else {}
-    for name, figure in (("cohen_kappa", _COHEN), ("percent_agreement", _PERCENT)):
-        coefficient = coefficients.get(name)
-        yield Row(
-            _label("filter", state.review.name, _FILTER, figure, maker),
-            None if coefficient is None or np.isnan(coefficient.value) else coefficient.value,
-            *(coefficient.interval if coefficient else NOTHING),
-            len(tables),
-            dict(excluded),
-            unit="items",
-            columns=_VALUE,
-        )
 
 
 def _computed_parts(store: Store, state: ReviewState) -> dict[tuple[CareDimension | None, str], float | None]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Literal
+from dataclasses import replace
+from typing import Annotated, Any, Literal
 
 from core.case import Case
 from core.datasets.select import cases_of, datasets
@@ -115,54 +116,67 @@ def report_suitability(
             yield from rows_of(name, coverage(profiles))
 
 
-REASONS = Section(
+def _section(title: str, part: str, **fields: Any) -> Section:
+    heads = {
+        "dataset": "Data set",
+        "n_suitable": "Suitable cases",
+        "n_judged": "Judged cases",
+        **fields.pop("heads", {}),
+    }
+    return Section(title, report_suitability, {"part": part}, heads=heads, folded=True, page="data", **fields)
+
+
+SHARE = replace(
+    _section(
+        "Suitable cases",
+        "reasons",
+        kind="table",
+        columns=("suitable", "judged", "cases", "share", "ci_low", "ci_high", "made_by"),
+        heads={"judged": "Assessed", "cases": "Of", "made_by": "Profiles by"},
+        help="Suitable among the assessed cases, with Wilson’s interval. A case’s newest profile counts.",
+    ),
+    folded=False,
+)
+REASONS = _section(
     "Why cases are not suitable",
-    report_suitability,
-    {"part": "each_reason"},
-    kind="reasons",
-    series="reason",
+    "each_reason",
+    kind="dots",
+    place="reason",
     axis="Share of judged cases",
-    columns=("reason", "cases", "share", "ci_low", "ci_high", "meaning"),
-    folded=True,
-    page="data",
+    columns=("reason", "cases", "share", "ci_low", "ci_high"),
 )
-FIELDS = Section(
+FIELDS = _section(
     "Fields of the profiles",
-    report_suitability,
-    {"part": "fields"},
-    kind="fields",
-    series="field",
-    axis="Share of suitable cases",
+    "fields",
+    kind="dots",
+    place="field",
+    axis="Present",
+    caption="Share of suitable cases whose source states the field.",
     columns=("field", "present", "imputed", "absent", "n_suitable"),
-    heads={"present": "Present", "n_suitable": "Suitable cases"},
-    folded=True,
-    page="data",
 )
-OUTCOMES_BY_SET = Section(
+OUTCOMES_BY_SET = _section(
     "Suitability by data set",
-    report_suitability,
-    {"part": "outcomes"},
-    kind="outcomes",
+    "outcomes",
+    kind="shares",
     series="reason",
+    place="dataset",
     axis="Share of judged cases",
     columns=("dataset", "reason", "cases", "share", "ci_low", "ci_high", "n_judged"),
-    heads={"dataset": "Data set", "reason": "Outcome", "n_judged": "Judged cases"},
+    heads={"reason": "Outcome"},
     words={SUITABLE: "Suitable"},
-    folded=True,
-    page="data",
-)
-FIELDS_BY_SET = Section(
+    colours={
+        SUITABLE: "#0072B2", "general_knowledge": "#E69F00", "abstract_concept": "#CC79A7",
+        "research_setting": "#6A51A3", "image_dependent": "#56B4E9", "details_in_choices": "#8C8C8C",
+    },
+)  # fmt: skip
+FIELDS_BY_SET = _section(
     "Profile fields by data set",
-    report_suitability,
-    {"part": "fields"},
-    kind="fields_by_set",
-    series="field",
-    place="dataset",
+    "fields",
+    kind="dots",
+    series="dataset",
+    place="field",
     axis="Present",
-    caption="Share of suitable cases whose source states the field; in brackets, imputed.",
+    caption=FIELDS.caption,
     columns=("dataset", "field", "present", "imputed", "absent", "n_suitable"),
-    heads={"dataset": "Data set", "n_suitable": "Suitable cases"},
-    folded=True,
-    page="data",
 )
-SECTIONS = (REASONS, FIELDS, OUTCOMES_BY_SET, FIELDS_BY_SET)
+SECTIONS = (SHARE, REASONS, FIELDS, OUTCOMES_BY_SET, FIELDS_BY_SET)

@@ -44,7 +44,7 @@ VIRTUE_RULES: Final = (
     "Rules on words cannot judge meaning: a free paraphrase looks unsupported. They compare patients on average; for "
     "one conversation open its facts ledger under **Cases**."
 )
-THIRDS: Final = {1: "Least uncovered", 2: "Middle", 3: "Most uncovered"}
+THIRDS: Final = {"1": "Least uncovered", "2": "Middle", "3": "Most uncovered"}
 GROUPS: Final = {1: "Fewest", 2: "Middle", 3: "Most"}
 _DONE: Final = "Dialogue done, %"
 _WORDS: Final[dict[str, str]] = {
@@ -82,10 +82,13 @@ UNCOVERED = Section(
     "Completeness of the history and right answers",
     summary.report,
     {**_STORED, "part": "uncovered"},
-    kind="thirds",
+    kind="dots",
+    series="model",
+    place="third",
+    axis="Share right",
     caption="Thirds of all these conversations by patient recall.",
-    help="Thirds of all these conversations by patient recall; the first has the lowest. Numbers on the bars are "
-    "conversations. Only conversations whose answer to the question with choices counts are included.",
+    help="Thirds of all these conversations by patient recall; the first has the lowest. Only conversations whose "
+    "answer to the question with choices counts are included.",
     heads={
         **_HEADS,
         "recall_from": "Patient recall from",
@@ -107,7 +110,7 @@ UNCOVERED = Section(
         "n_conversations",
         "n_cases",
     ),
-    words=_WORDS,
+    words={**_WORDS, **THIRDS},
     folded=True,
     page="quality",
 )

@@ -1,0 +1,90 @@
+"""A list of rows, such as failures or cases, and the conversation of the chosen one."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import streamlit as st
+
+from core.measures.base import Result, Section
+from core.store.conditions import Condition
+from core.store.selection import Selection
+from pages.kit.cases import choose_case, choose_trial, draw_answers_of, draw_conversation
+from pages.kit.controls import choose_several
+from pages.kit.empty import draw_no_match
+from pages.kit.look import plain
+from pages.kit.section import section_result, table_of, words_of
+from pages.kit.stored import ConversationRecord, case_conversations, runs_behind
+
+Line = Mapping[str, Any]
+Names = Mapping[str, str]
+_DOWNLOAD = "Download as CSV"
+
+
+def trial_of_case(conditions: Iterable[Condition], model: str, case_key: str, key: str) -> str:
+    """Ask for one of the trials of a case under a condition, and return its id; empty if none is stored."""
+    conversations = case_conversations(runs_behind(conditions, model), case_key)
+    return choose_trial(conversations, key).trial_id if conversations else ""
+
+
+def draw_list(
+    section: Section,
+    selection: Selection,
+    options: Mapping[str, Any],
+    by: Mapping[str, str],
+    key: str,
+    row_id: tuple[str, ...],
+    note: Callable[[Line, Names], str],
+) -> None:
+    """Draw filters ``by`` columns (column → key of its control), and ``draw_rows`` of the list of a section."""
+    result = section_result(section, selection, {**section.options, **options})
+    if not result.rows:
+        return
+    st.header(section.title, anchor=False)
+    names = {**words_of(result, selection), **section.words}
+    rows = list(result.rows)
+    for (column, control), where in zip(by.items(), st.columns(len(by)), strict=True):
+        values = sorted({str(line[column]) for line in result.rows})
+        label = section.heads[column]
+        chosen = choose_several(label, values, control, names=lambda value: names.get(value, value), where=where)
+        rows = [line for line in rows if not chosen or str(line[column]) in chosen]
+    if not rows:
+        draw_no_match("No conversation fits.", *by.values(), name=key)
+        return
+    draw_rows(section, replace(result, rows=tuple(rows)), names, key, row_id, note)
+
+
+def draw_rows(
+    section: Section,
+    result: Result,
+    names: Names,
+    key: str,
+    row_id: tuple[str, ...],
+    note: Callable[[Line, Names], str] = lambda line, names: f"**{plain(names[line['model']])}**",
+    *,
+    trial_of: Callable[[Line], str] = lambda line: str(line["trial_id"]),
+    draw_side: Callable[[ConversationRecord], None] = draw_answers_of,
+    columns: Mapping[str, Any] | None = None,
+) -> str | None:
+    """List rows, and draw the conversation of the chosen one, around its message if it has one.
+
+    The URL parameter ``key`` stores the columns ``row_id`` of the chosen row; ``note`` says why it is shown, and
+    ``draw_side`` draws what is next to the conversation. ``columns`` are how columns are shown. Returns the trial of
+    the conversation.
+    """
+    st.caption(f"{len(result.rows):,} rows. Choose one to read its conversation.")
+    lines = [line for line in result.rows if isinstance(line, Mapping)]
+    ids = ["|".join(str(line[column]) for column in row_id) for line in lines]
+    shown = [{**line, "turn": None if line.get("turn") is None else line["turn"] + 1} for line in lines]
+    table = table_of(Result(section.title, tuple(shown)), names, section)
+    wide = [section.heads[name] for name in ("quote", "words", "response") if name in section.heads]
+    shape: dict[str, Any] = dict.fromkeys(wide, st.column_config.TextColumn(width="large"))
+    shape |= {section.heads["trial_id"]: None} if "trial_id" in section.heads else {}
+    chosen = choose_case(table, f"{key}_list", key, {**shape, **(columns or {})}, ids=ids, download=_DOWNLOAD)
+    if chosen is None:
+        return None
+    line = lines[ids.index(chosen)]
+    trial_id, turn = trial_of(line), line.get("turn")
+    here = f":material/arrow_downward: Message {(turn or 0) + 1}, with the failure"
+    draw_conversation(trial_id, key, draw_side, turn=turn, note=note(line, names), here=here)
+    return trial_id
