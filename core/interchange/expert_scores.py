@@ -14,13 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.judging.form import FormQuestion
-from core.measures.experts.judged import JudgedItem, judged_items
-from core.reviews.state import ReviewState, states
+from core.reviews.state import JudgedItem, ReviewState, states
 from core.store.database import Store
 from core.store.queries.trials import stored_trials
 from core.store.review_records import AnnotatedItem, parse_item
 
-_OF_A_TRIAL = ("talk", "answer", "criterion")
+_OF_A_TRIAL = ("talk", "answer")
 """Kinds of items that are about one trial; a pair is about two."""
 _EQUIVALENT = {"yes": "C", "no": "I"}
 """Value of a yes-or-no question on an answer → Inspect's value, in which the log has the grader's verdict."""
@@ -55,7 +54,7 @@ def expert_scores(store: Store, run_id: str) -> tuple[list[ExpertScores], list[s
         elif about:
             for question in state.form.questions:
                 if question.values:
-                    scores += _scores_of(state, question, judged_items(store, state, question.id), about)
+                    scores += _scores_of(state, question, state.judged(question.id), about)
     return scores, blinded
 
 
@@ -78,14 +77,14 @@ def _scores_of(
     items: list[JudgedItem],
     about: Mapping[str, tuple[AnnotatedItem, str, int]],
 ) -> Iterator[ExpertScores]:
-    """Yield the scores of a question, apart by the format of an answer and by criterion: ids occur once in a file."""
+    """Yield the scores of a question, apart by the format of an answer: ids occur once in a file."""
     records: dict[str, list[Mapping[str, Any]]] = {}
     undecided: dict[str, Counter[str]] = {}
     for judged in items:
         if judged.item not in about:
             continue
         item, sample_id, epoch = about[judged.item]
-        part = item.format if item.kind == "answer" else item.criterion
+        part = item.format if item.kind == "answer" else ""
         value, reason = _decided(judged, question, state)
         records.setdefault(part, [])
         if value is None:
@@ -98,9 +97,8 @@ def _scores_of(
             "question": question.id,
             "wording": question.wording,
             **({"format": item.format} if item.kind == "answer" else {}),
-            **({"criterion": item.criterion} if item.kind == "criterion" else {}),
             "answers": dict(Counter(judged.answers.values())),
-            "third": judged.third,
+            "third": judged.settled,
         }
         records[part].append({"id": sample_id, "epoch": epoch, "value": value, "metadata": metadata})
     for part, listed in records.items():

@@ -73,7 +73,7 @@ def answer_in(
     if before is not None and asked.values and not reason.strip():
         raise UsageError("This question was answered before: give a reason for the change.")
     seconds = seconds if before is None else None
-    return judgement_in(state, item.item, judge, question, answer, reason=why, comment=comment.strip(), seconds=seconds)
+    return judgement_in(state, item, judge, question, answer, reason=why, comment=comment.strip(), seconds=seconds)
 
 
 def comment(store: Store, review: str, number: int, annotator: str, text: str) -> None:
@@ -84,7 +84,7 @@ def comment(store: Store, review: str, number: int, annotator: str, text: str) -
         item = _open_item(state, number, annotator)
         before = state.newest.get((item.item, annotator, COMMENT))
         if text.strip() != (before.comment if before else ""):
-            add_judgements(connection, [judgement_in(state, item.item, annotator, COMMENT, None, comment=text.strip())])
+            add_judgements(connection, [judgement_in(state, item, annotator, COMMENT, None, comment=text.strip())])
 
 
 def highlight(
@@ -101,12 +101,12 @@ def highlight(
         state = read_state(connection, review)
         item = _open_item(state, number, annotator, asked)
         value = " | ".join(quoted.words for quoted in marked) if asked and marked else None
-        add_judgements(connection, [judgement_in(state, item.item, annotator, question, value, quotations=marked)])
+        add_judgements(connection, [judgement_in(state, item, annotator, question, value, quotations=marked)])
 
 
 def judgement_in(
     state: ReviewState,
-    item: str,
+    item: ReviewItem,
     annotator: str,
     question: str,
     value: str | None,
@@ -117,9 +117,9 @@ def judgement_in(
     seconds: float | None = None,
 ) -> Judgement:
     """Return a person's answer in a review, given now."""
-    asked = state.form.question(question)
+    asked = state.question(item, question)
     return Judgement(
-        subject=item,
+        subject=item.item,
         form=state.form.name,
         question=question,
         judge=Judge(annotator),

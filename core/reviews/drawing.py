@@ -16,7 +16,7 @@ from core.errors import UsageError
 from core.store.queries import reviews as rows
 from core.store.queries.cases import cases_of as stored_cases
 from core.store.queries.profiles import StoredProfile, newest_profiles
-from core.store.review_records import AnnotatedItem, Candidate, ReviewItem, ReviewPlan, parse_item
+from core.store.review_records import AnnotatedItem, Candidate, ReviewItem, ReviewPlan
 from core.text.profiles import CaseId
 
 
@@ -35,8 +35,6 @@ def draw(pool: Sequence[Candidate], plan: ReviewPlan) -> list[ReviewItem]:
         raise UsageError(f"There are only {len(ordered):,} items {which}: plan fewer than {plan.number:,}.")
     if plan.sampling in ("specialty", "dataset"):
         chosen = _by_stratum(ordered, plan, rng)
-    elif plan.sampling == "conversation":
-        chosen = _by_conversation(ordered, plan.number, rng)
     else:
         chosen = rng.sample(ordered, plan.number)
     rng.shuffle(chosen)
@@ -59,27 +57,7 @@ def order_for(items: Sequence[ReviewItem], annotator: str, seed: int) -> list[Re
     """Return an annotator's items in the order in which this annotator sees them."""
     assigned = sorted((item for item in items if annotator in item.annotators), key=lambda item: item.number)
     random.Random(f"{seed} {annotator}").shuffle(assigned)
-    # a conversation is read once for all its criteria
-    first_places: dict[str, int] = {}
-    for place, item in enumerate(assigned):
-        first_places.setdefault(_read_with(item), place)
-    return sorted(assigned, key=lambda item: first_places[_read_with(item)])
-
-
-def _read_with(item: ReviewItem) -> str:
-    """Return what is read for an item: the same for all criteria of a conversation."""
-    about = parse_item(item.item)
-    return f"trial {about.trial_id}" if about.kind == "criterion" else item.item
-
-
-def _by_conversation(pool: Sequence[Candidate], number: int, rng: random.Random) -> list[Candidate]:
-    """Return all candidates of conversations at random, until there are enough; of the last one a random part."""
-    by_trial: dict[str, list[Candidate]] = {}
-    for candidate in pool:
-        by_trial.setdefault(parse_item(candidate.item).trial_id, []).append(candidate)
-    trials = rng.sample(list(by_trial), len(by_trial))
-    in_turn = (candidate for trial in trials for candidate in rng.sample(by_trial[trial], len(by_trial[trial])))
-    return list(islice(in_turn, number))
+    return assigned
 
 
 def _by_stratum(pool: Sequence[Candidate], plan: ReviewPlan, rng: random.Random) -> list[Candidate]:

@@ -49,7 +49,6 @@ _ABOUT: Mapping[ItemKind, tuple[About, ...]] = {
     "release": ("conversation",),
     "answer": ("answer",),
     "pair": ("pair",),
-    "criterion": ("criterion",),
     "case": ("case",),
     "profile": ("profile",),
 }
@@ -80,7 +79,7 @@ def write_sheet(store: Store, review: str, annotator: str, out: TextIO) -> int:
             assert question is not None
             if state.form.final:
                 question = own_question(baseline_cases(store, state.review, annotator)[item.item], question)
-            wording, answers = "\n".join(filter(None, (question.wording, question.guidance))), question.answers
+            wording, answers = "\n".join(filter(None, (question.wording, question.explained))), question.answers
             cells = (state.review.name, item.number, annotator, name, wording, " | ".join(answers), shown, "", "", "")
             writer.writerow(inert(cell) for cell in cells)
             rows += 1
@@ -96,10 +95,9 @@ def _shown(store: Store, state: ReviewState, item: str, annotator: str) -> str:
     if blinded is None:
         return "The conversation or case of this item is no longer stored."
     material = material_of(blinded)
-    statement = state.review.plan.statements.get(parse_item(item).criterion, "")
     texts = [f"{title}:\n{text}" for title, text in material.texts(state.form.shown)]
     messages = [numbered(number, turn) for number, turn in enumerate(material.messages)]
-    return "\n\n".join(filter(None, (statement, *texts, "\n".join(messages) if "dialogue" in state.form.shown else "")))
+    return "\n\n".join(filter(None, (*texts, "\n".join(messages) if "dialogue" in state.form.shown else "")))
 
 
 def export_answers(store: Store, out: TextIO) -> tuple[int, Counter[str]]:

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from core.datasets.case_fields import FIELDS as CASE_FIELDS
 from core.errors import UsageError
 from core.events import FORMATS, Format, QuestionType
-from core.judging.form import Form, form_named
+from core.judging.form import RUBRIC, Form, FormQuestion, Option, form_named
 
 YesNo = Literal["yes", "no"]
 ANSWERS: tuple[YesNo, ...] = get_args(YesNo)
@@ -43,7 +43,7 @@ class ExpertAnswer:
     third: bool = False
 
 
-ItemKind = Literal["talk", "answer", "case", "profile", "pair", "criterion", "release"]
+ItemKind = Literal["talk", "answer", "case", "profile", "pair", "release"]
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,8 @@ class AnnotatedItem:
     """The subject of a judgement.
 
     ``talk`` and ``answer`` have a stored trial, ``answer`` also the format of its free response; a ``pair`` has two
-    trials on one case, in the order in which they are shown; ``criterion`` has a trial and the hash of a criterion of a
-    rubric; ``case`` has a vignette; ``profile`` also the ``version`` of its stored profile; ``release`` has a model's
-    conversation on a case, which is not stored here.
+    trials on one case, in the order in which they are shown; ``case`` has a vignette; ``profile`` also the ``version``
+    of its stored profile; ``release`` has a model's conversation on a case, which is not stored here.
     """
 
     kind: ItemKind
@@ -63,7 +62,6 @@ class AnnotatedItem:
     case_key: str = ""
     second_trial: str = ""
     version: int = 0
-    criterion: str = ""
 
     def __str__(self) -> str:
         return _ITEMS[self.kind].format(**vars(self))
@@ -77,13 +75,12 @@ _ITEMS: Mapping[str, str] = {
     "talk": "talk:{trial_id}",
     "answer": "answer:{trial_id}:{format}:frq",
     "pair": "pair:{trial_id}|{second_trial}",
-    "criterion": "criterion:{criterion}:{trial_id}",
     "case": "case:{case_key}",
     "profile": "profile:{version}:{case_key}",
     "release": "release:{model}:{case_key}",
 }
 """Kind → how its items are written."""
-_PARTS = {"format": "|".join(FORMATS), "criterion": "[^:]+", "version": r"\d+", "trial_id": "[^|]+"}
+_PARTS = {"format": "|".join(FORMATS), "version": r"\d+", "trial_id": "[^|]+"}
 """Part → its regular expression; others are any text."""
 _READERS = {
     kind: re.compile(
@@ -101,16 +98,16 @@ def parse_item(text: str) -> AnnotatedItem:
     if match is None:
         raise UsageError(
             f"{text[:80]!r} is no item: write talk:TRIAL, answer:TRIAL:FORMAT:frq, pair:TRIAL|TRIAL, "
-            "criterion:HASH:TRIAL, case:CASE, profile:VERSION:CASE or release:MODEL:CASE."
+            "case:CASE, profile:VERSION:CASE or release:MODEL:CASE."
         )
     parts: dict[str, Any] = match.groupdict()
     return AnnotatedItem(kind, **parts | {"version": int(parts.get("version") or 0)})  # type: ignore[arg-type]
 
 
-ReviewSampling = Literal["random", "specialty", "dataset", "disagreement", "conversation"]
+ReviewSampling = Literal["random", "specialty", "dataset", "disagreement"]
 SAMPLINGS: tuple[ReviewSampling, ...] = get_args(ReviewSampling)
 """``specialty`` and ``dataset``: the same number for each model and group, on the same cases; ``disagreement``: only
-items on which graders or rules disagree; ``conversation``: conversations at random, each with all its criteria."""
+items on which graders or rules disagree."""
 ReviewOrder = Literal["own words first", "different people", "choices first"]
 ORDERS: tuple[ReviewOrder, ...] = get_args(ReviewOrder)
 """The order of a baseline's two questions about a vignette. ``own words first``: the choices, which give the answer
@@ -128,8 +125,7 @@ class ReviewPlan(BaseModel):
     (0 to 1) that several annotators see, as many as ``reviewers`` if there are so many. ``format`` is that of the free
     responses; ``question_types`` and ``order`` are the questions of a baseline and their order; ``case_set`` is the
     data set of reviews of cases and vignettes. ``form`` has the questions as they were when the review was planned;
-    reviews of version 0.5 and earlier have none and use the program's form. ``statements`` are the criteria of the
-    ``rubric`` by their hash, in words, of a review of criteria.
+    reviews of version 0.5 and earlier have none and use the program's form.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -150,8 +146,6 @@ class ReviewPlan(BaseModel):
     shared: float = Field(default=THIRD, ge=0, le=1)
     seed: int = Field(default=20, ge=0)
     form: Form | None = None
-    rubric: str = ""
-    statements: dict[str, str] = Field(default_factory=dict)
 
     @field_validator("annotators")
     @classmethod
@@ -184,10 +178,6 @@ class ReviewPlan(BaseModel):
             raise ValueError("items are shared by two annotators: name a second one, or share none")
         if self.asks.final and not (self.question_types and set(self.question_types) <= {"mcq", "frq"}):
             raise ValueError("a baseline asks mcq, frq or both")
-        if (self.sampling == "conversation" or self.statements) and self.asks.about != "criterion":
-            raise ValueError("only a review of criteria has a rubric, and is drawn by conversation")
-        if self.asks.about == "criterion" and not self.statements:
-            raise ValueError("choose a rubric with criteria")
         if self.sampling == "disagreement" and self.asks.about not in ("conversation", "answer"):
             raise ValueError("there is no disagreement on these items: draw at random or by specialty")
         return self
@@ -279,7 +269,42 @@ def stored_plan(fields: Mapping[str, Any]) -> ReviewPlan:
     if "order" not in fields:
         types = list(fields.get("question_types") or ("mcq", "frq"))
         fields = {**fields, "order": order_of_0_4(types)}
+    rubric, statements = (fields.get(name) for name in ("rubric", "statements"))
+    fields = {name: value for name, value in fields.items() if name not in ("rubric", "statements")}
+    if rubric:
+        form = form_of_criteria(str(rubric), statements or {})
+        fields |= {"kind": form.name, "form": form, "sampling": "random"}
     return ReviewPlan.model_validate(fields)
+
+
+def form_of_criteria(rubric: str, statements: Mapping[str, str]) -> Form:
+    """Return the form of a review of criteria, as versions up to 0.6 planned it: ``statements`` are hash → words.
+
+    Each of its items was one criterion of a conversation (``core.store.former_rows.criterion_of``).
+    """
+    values = ("met", "not met", "not applicable")
+    questions = [
+        FormQuestion(
+            id=key,
+            title=words,
+            wording=words,
+            options=tuple(Option(value=value, label=value.capitalize()) for value in values),
+            yes=("met",),
+            against=key,
+        )
+        for key, words in statements.items()
+    ]
+    words = [
+        FormQuestion(id=f"{q.id}:words", title="Evidence", wording="Which words decide?", kind="span", optional=True)
+        for q in questions
+    ]
+    return Form(
+        name=f"{RUBRIC}{rubric}",
+        title="Criteria of a rubric",
+        about="conversation",
+        shows=("dialogue",),
+        questions=(*questions, *words),
+    )
 
 
 def planned(**fields: object) -> ReviewPlan:
@@ -321,11 +346,15 @@ class Review:
 
 @dataclass(frozen=True)
 class ReviewItem:
-    """One item: its number in the review, from 1 (each annotator has a different order), and its annotators."""
+    """One item: its number in the review, from 1 (each annotator has a different order), and its annotators.
+
+    ``questions`` are the only ones that are asked about it; empty for all of the form.
+    """
 
     item: str
     number: int
     annotators: tuple[str, ...]
+    questions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from pages.kit.cached import ask, cached_query
 
 SAMPLING: dict[ReviewSampling, str] = {
     "random": "At random", "specialty": "By model and specialty", "dataset": "By model and data set",
-    "disagreement": "Where graders or rules disagree", "conversation": "Whole conversations",
+    "disagreement": "Where graders or rules disagree",
 }  # fmt: skip
 SAMPLING_HELP = (
     "At random: every item has the same chance. By model and specialty or data set: equal numbers, on the same cases "

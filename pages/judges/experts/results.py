@@ -175,7 +175,7 @@ def draw_results() -> None:
         draw_agreement(source, by_model=state.form.about in ("conversation", "answer"))
         if state.form.about == "pair":
             draw_section(PREFERENCES, _ALL, options={"review": source}, name="experts-preferences")
-        if state.form.about != "criterion" and any(question.values for question in state.form.questions):
+        if any(question.values for question in state.form.questions):
             _draw_judging(state)
         if plan.kind == "answers":
             draw_review_grader(state)

@@ -11,14 +11,14 @@ from core import access
 from core.errors import AnamnesisError
 from core.events import Event, Utterance
 from core.frameworks.base import Framework, framework_of
-from core.judging.form import CANNOT_JUDGE, FormQuestion, Shown
+from core.judging.form import CANNOT_JUDGE, NOT_APPLICABLE, FormQuestion, Shown
 from core.judging.judgement import Quotation
 from core.reviews.answering import comment, highlight, quotation_of, record
 from core.reviews.baseline import baseline_cases, own_question
 from core.reviews.items import BlindedItem, material_of
 from core.reviews.state import COMMENT, HIGHLIGHT, ReviewState
 from core.store.database import Store
-from core.store.review_records import ReviewItem, parse_item
+from core.store.review_records import ReviewItem
 from pages.judges.experts.data import ITEM, blinded_item, review_at
 from pages.judges.experts.reviews import draw_sheet, leave
 from pages.kit.case.pictures import draw_pictures
@@ -124,8 +124,8 @@ def _draw_answer(
     if state.form.final and blinded.case is not None:
         question = own_question(blinded.case, question)
     st.markdown(f"**{plain(question.wording)}**")
-    if question.guidance:
-        st.caption(plain(question.guidance))
+    if question.explained:
+        st.caption(plain(question.explained))
     if question.kind == "span":
         _draw_words(state, item, annotator, blinded.dialogue, f"{key}_{question.id}", question.id)
     elif question.kind == "text" and state.form.final:
@@ -159,8 +159,12 @@ def _draw_options(place: tuple[str, int, str], question: FormQuestion, answer: s
         (option.label, option.value, option.value[0] if yes_no else letter)
         for option, letter in zip_longest(question.options, _OPTION_KEYS[: len(question.options)])
     ]
-    if question.cannot_judge:
-        options.append(("Cannot judge", CANNOT_JUDGE, "x"))
+    without_value = {NOT_APPLICABLE: ("Does not apply", "y"), CANNOT_JUDGE: ("Cannot judge", "x")}
+    options += [
+        (label, answer, shortcut)
+        for answer, (label, shortcut) in without_value.items()
+        if answer in question.answers and answer not in question.values
+    ]
     with st.container(horizontal=yes_no):
         for label, value, shortcut in options:
             draw_button(
@@ -340,9 +344,6 @@ def _draw_item(state: ReviewState, item: ReviewItem, annotator: str) -> None:
     with_dialogue = "dialogue" in form.shown
     dialogue_column, questions_column = st.columns([6, 5], gap="medium")
     with dialogue_column:
-        if statement := state.review.plan.statements.get(parse_item(item.item).criterion):
-            with st.container(border=True):
-                st.markdown(f"**{plain(statement)}**")
         for title, text in material_of(blinded).texts(first):
             with st.container(border=True, gap="small"):
                 st.markdown(f"**{title}**  \n" + plain(text.replace("**", "")).replace("\n", "  \n"))

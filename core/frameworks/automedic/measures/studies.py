@@ -25,9 +25,8 @@ from core.judging.agreement import COEFFICIENTS, ON_SCALES, among
 from core.judging.form import FormQuestion
 from core.judging.judgement import Judge, Judgement
 from core.measures.base import Columns, MetricRequest, Row, Section, metric
-from core.measures.experts.judged import JudgedItem, judged_items
 from core.measures.experts.ratings import mean_rows
-from core.reviews.state import ReviewState, states
+from core.reviews.state import JudgedItem, ReviewState, states
 from core.stats.agreement import agreement_by_case
 from core.stats.intervals import NOTHING
 from core.store.database import Store
@@ -144,7 +143,7 @@ def _label(part: Study, by: str, about: str, figure: str, rated: str = "") -> di
 
 def _own(request: MetricRequest, state: ReviewState, part: Study) -> Iterator[Row]:
     name = state.review.name
-    judged = {question.id: judged_items(request.store, state, question.id) for question in state.form.questions}
+    judged = {question.id: state.judged(question.id) for question in state.form.questions}
     if part == "filter":
         yield from _filter_rows(request.store, state, judged[state.form.questions[0].id])
         return

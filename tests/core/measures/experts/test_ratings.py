@@ -11,13 +11,12 @@ from core.errors import UsageError
 from core.judging.form import CANNOT_JUDGE, FormQuestion, form_named, forms, read_form
 from core.measures.agreement import report as agreement_report
 from core.measures.base import Metric, MetricRequest, Row
-from core.measures.experts.judged import JudgedItem
 from core.measures.experts.ratings import report, sections_for
 from core.measures.preferences import report as preferences_report
 from core.paths import ROOT
 from core.reviews.answering import record
 from core.reviews.reviewing import plan_review, unblind
-from core.reviews.state import state_of
+from core.reviews.state import JudgedItem, state_of
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.review_records import Review, parse_item, planned
@@ -168,7 +167,7 @@ def test_preferences_between_two_models_are_their_log_odds(store: Store) -> None
 
 def test_a_third_annotator_decides_and_who_cannot_judge_is_not_counted() -> None:
     form = form_named("case_quality")
-    differing = JudgedItem("case:1", "1", (), {"Ada": "one", "Ben": "many"}, third="many")
+    differing = JudgedItem("case:1", "1", (), {"Ada": "one", "Ben": "many"}, settled="many")
     assert differing.decided(form) == ("many", "")
     assert JudgedItem("case:1", "1", (), {"Ada": "one", "Ben": "many"}).decided(form) == (None, "tied")
     assert JudgedItem("case:1", "1", (), {"Ada": CANNOT_JUDGE}).decided(form) == (None, "cannot be judged")
