@@ -25,7 +25,7 @@ from core.measures.experts.adjudication import Decision
 from core.measures.experts.report import read_decisions
 from core.reviews.exchange import IMPORTED, RELEASE
 from core.reviews.rubrics import any_form
-from core.reviews.state import ReviewState, read_review, states
+from core.reviews.state import TIED, ReviewState, read_review, states
 from core.store.database import Store
 from core.store.queries.grades_by_grader import free_verdicts
 from core.store.queries.judged_facts import judged_patients
@@ -232,7 +232,7 @@ def of_decisions(decisions: Iterable[Decision]) -> list[Opinions]:
             judge=PEOPLE,
             value=decision.answer,
             at=0.0,
-            failure="tied" if decision.how == "open" else "",
+            failure="" if decision.answer else TIED,
         )
         opinions = by_question.setdefault(question.id, Opinions(form, question))
         opinions.decided.append(decided)

@@ -17,30 +17,11 @@ from core.errors import UsageError
 from core.events import FORMATS, Format, QuestionType
 from core.judging.form import RUBRIC, Form, FormQuestion, Option, form_named
 
-YesNo = Literal["yes", "no"]
-ANSWERS: tuple[YesNo, ...] = get_args(YesNo)
-
 
 def yes_no_questions() -> dict[str, str]:
     """Return id → title of the questions on conversations and free responses that are answered yes or no, in order."""
     asked = chain.from_iterable(form_named(name).questions for name in ("conversations", "answers"))
-    return {question.id: question.title for question in asked if question.values == ANSWERS}
-
-
-@dataclass(frozen=True)
-class ExpertAnswer:
-    """An annotator's answer to one question about one item: a model's conversation or response on one case.
-
-    ``item`` distinguishes several items of a model on a case. ``third``: it was requested because two others differ.
-    """
-
-    model: str
-    case: str
-    question: str
-    annotator: str
-    answer: YesNo
-    item: str = ""
-    third: bool = False
+    return {question.id: question.title for question in asked if question.values == ("yes", "no")}
 
 
 ItemKind = Literal["talk", "answer", "case", "profile", "pair", "release"]

@@ -25,7 +25,7 @@ from core.asking.scene import Dialogue, Turn
 from core.errors import UsageError
 from core.frameworks.starts import CAMPAIGN, TERMS, Missing
 from core.measures.base import CASES_OF_RUNS, Columns, Listed, MetricRequest, Note, Row, Section, bounded, metric
-from core.measures.experts.adjudication import decide
+from core.measures.experts.adjudication import ExpertAnswer, decide
 from core.measures.experts.workbooks import release_rows
 from core.measures.missing import measure_missing
 from core.measures.patients.rules import ABOUT, PATIENT_MARKS, PRECISE, marks_in, terms_in
@@ -39,7 +39,6 @@ from core.store.queries.judgements import judgements
 from core.store.queries.scores_of_patients import KINDS, Hit, ReplyMark, ReplyMarkKind, conversations, hits
 from core.store.queries.trials import stored_trial
 from core.store.queries.utterances import dialogues
-from core.store.review_records import ExpertAnswer
 from core.store.selection import Selection, select
 
 By = Literal["patient", "run", "doctor", "specialty", "dataset"]

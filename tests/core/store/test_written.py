@@ -184,7 +184,7 @@ def shown(store: Store) -> dict[str, Any]:
         result[f"{name}, state"] = (state.review, state.items, newest, state.progress, state.missing)
         result[f"{name}, order"] = {who: state.items_for(who) for who in state.review.plan.annotators}
         if state.review.unblinded:
-            decided = decisions_of(store, state)
+            decided = decisions_of(state)
             result[f"{name}, decided"] = decided
             questions = state.review.plan.questions
             result[f"{name}, figures"] = (
@@ -231,7 +231,7 @@ def test_everything_written_is_there_after_the_database_was_deleted(store: Store
 @pytest.mark.slow
 def test_the_figures_are_those_of_the_answers(full: Store) -> None:
     again = from_the_journals(full)
-    decided = decisions_of(again, state_of(again, "Conversations"))
+    decided = decisions_of(state_of(again, "Conversations"))
     # of 12 conversations two are tied: Cyd says no of one and yes of the other
     about_terms = [row for row in shares(decided) if row["question"] == yes_no_questions()["medical_terms"]]
     assert (sum(row["yes"] for row in about_terms), sum(row.n for row in about_terms)) == (11, 12)
