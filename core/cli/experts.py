@@ -68,26 +68,25 @@ def plan(
 ) -> int:
     """Plan a review: draw its items and assign them to annotators, who answer on Judges, under Experts."""
     store = folded_store()
-    people = tuple(filter(None, (person.strip() for person in annotators.split(","))))
     review = plan_review(
         store,
         name,
         planned(
             kind=kind,
             number=number,
-            annotators=people,
+            annotators=annotators,
             runs=tuple(run_id_of(store, run_name) for run_name in run or ()),
             models=tuple(filter(None, (model.strip() for model in (models or "").split(",")))),
             where=tuple(read_where(where or ())),
             case_set=cases,
             format=answers_in,
             sampling=sampling,
-            shared=shared if len(people) > 1 else 0.0,
+            shared=shared,
             seed=seed,
             form=any_form(store, kind),
         ),
     )
-    print(f"The review {review.name} is planned: {number:,} items for {', '.join(people)}.")
+    print(f"The review {review.name} is planned: {number:,} items for {', '.join(review.plan.annotators)}.")
     if ties := review.plan.ties_in_words:
         print(ties)
     return 0

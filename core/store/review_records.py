@@ -102,7 +102,7 @@ class ReviewPlan(BaseModel):
     """The plan of a review, stored with it, so that its items can be drawn again.
 
     Empty ``runs``, ``models``, ``datasets``, ``specialties`` and ``where`` (fields of cases and their values) are no
-    restriction. ``shared`` is the share of items
+    restriction. ``annotators`` may be given as names with commas between them. ``shared`` is the share of items
     (0 to 1) that several annotators see, as many as ``reviewers`` if there are so many. ``format`` is that of the free
     responses; ``question_types`` and ``order`` are the questions of a baseline and their order; ``case_set`` is the
     data set of reviews of cases and vignettes. ``form`` has the questions as they were when the review was planned;
@@ -128,9 +128,10 @@ class ReviewPlan(BaseModel):
     seed: int = Field(default=20, ge=0)
     form: Form | None = None
 
-    @field_validator("annotators")
+    @field_validator("annotators", mode="before")
     @classmethod
-    def _names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+    def _names(cls, names: str | Sequence[str]) -> tuple[str, ...]:
+        names = names.split(",") if isinstance(names, str) else names
         unique = tuple(dict.fromkeys(" ".join(name.split()) for name in names if name.strip()))
         if not unique:
             raise ValueError("name at least one annotator")
@@ -155,8 +156,6 @@ class ReviewPlan(BaseModel):
                 raise ValueError("different people answer in own words and by choices: ask for both")
             if len(self.annotators) < 2:
                 raise ValueError("different people answer in own words and by choices: name a second annotator")
-        if self.shared and len(self.annotators) < 2 and not self.asks.final:
-            raise ValueError("items are shared by two annotators: name a second one, or share none")
         if self.asks.final and not (self.question_types and set(self.question_types) <= {"mcq", "frq"}):
             raise ValueError("a baseline asks mcq, frq or both")
         if self.sampling == "disagreement" and self.asks.about not in ("conversation", "answer"):

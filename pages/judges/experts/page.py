@@ -77,8 +77,7 @@ def draw_plan() -> None:
         key=f"experts_shared_{form.decision}",
         help="Only shared items show agreement. Of conversations the paper shares a third.",
     )
-    people = tuple(person.strip() for person in names.split(",") if person.strip())
-    if ties := ties_in_words(form, min(form.reviewers, max(2, len(people))) if share else 1):
+    if ties := ties_in_words(form, min(form.reviewers, max(2, names.count(",") + 1)) if share else 1):
         st.caption(ties)
     left, middle, right = st.columns(3, vertical_alignment="bottom")
     name = left.text_input("Name of the review", key="experts_name", placeholder="Dermatology, first round")
@@ -87,19 +86,19 @@ def draw_plan() -> None:
         "Plan the review", type="primary", icon=":material/playlist_add_check:", width="stretch", **only("run")
     ):
         return
-    shared = 0.0 if len(people) < 2 else THIRD if share == round(100 * THIRD) else share / 100
+    shared = THIRD if share == round(100 * THIRD) else share / 100
     try:
-        plan = planned(**drawn, kind=kind, form=form, number=number, annotators=people, shared=shared, seed=seed)
+        plan = planned(**drawn, kind=kind, form=form, number=number, annotators=names, shared=shared, seed=seed)
         review = plan_review(Store(), name, plan)
     except AnamnesisError as error:
         st.error(plain(str(error)))
         return
     st.success(
-        f"{plain(review.name)}: {plan.number} items are assigned to {plain(', '.join(people))}. Open it "
+        f"{plain(review.name)}: {plan.number} items are assigned to {plain(', '.join(plan.annotators))}. Open it "
         "under **Reviews** or with these links:",
         icon=":material/check:",
     )
-    for person in people:
+    for person in plan.annotators:
         link("experts", f"Open as {plain(person)}", "rate_review", **{REVIEW: review.review_id, ANNOTATOR: person})
 
 

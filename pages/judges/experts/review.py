@@ -255,11 +255,8 @@ def _draw_words(
         words = st.text_input("Words in it", key=f"{key}_words", placeholder="Exactly as in the message")
         remark = st.text_input("Comment on these words", key=f"{key}_remark", placeholder="Optional")
         if st.form_submit_button("Highlight") and turn is not None:
-            try:
+            with show_errors(st.warning):
                 new = quotation_of(turn, messages[turn].text, words, remark)
-            except AnamnesisError as error:
-                st.warning(plain(str(error)))
-            else:
                 _store(highlight, *place, tuple(dict.fromkeys([*marked, new])), question)
                 st.rerun()
 
@@ -274,17 +271,15 @@ def draw_review(review_id: str, annotator: str) -> None:
     """Draw the item in the URL, or the annotator’s first open item."""
     state = review_at(review_id)
     if state is None:
-        st.button("All reviews", icon=":material/arrow_back:", on_click=leave)
         st.info("The review in this URL is not stored here.", icon=":material/search_off:")
+        st.button("All reviews", icon=":material/arrow_back:", on_click=leave)
         return
-    with show_errors(st.info, ":material/lock:"):
+    try:
         access.require_name(annotator)  # others’ answers stay hidden, so that reviews are independent
-        _draw_state(state, annotator)
+    except AnamnesisError as error:
+        st.info(plain(str(error)), icon=":material/lock:")
+        st.button("All reviews", icon=":material/arrow_back:", on_click=leave)
         return
-    st.button("All reviews", icon=":material/arrow_back:", on_click=leave)
-
-
-def _draw_state(state: ReviewState, annotator: str) -> None:
     order = state.queue(annotator)
     number = st.query_params.get(ITEM, "")
     chosen = next((candidate for candidate in order if str(candidate.number) == number), None)
@@ -359,7 +354,7 @@ def _draw_item(state: ReviewState, item: ReviewItem, annotator: str) -> None:
                 with side:
                     st.markdown(f"**{title}**")
                     with st.container(height=660, border=True, gap="xxsmall", autoscroll=False):
-                        draw_chat(dialogue, None, "", fw=framework_of(dialogue))
+                        draw_chat(dialogue, None)
         elif with_dialogue:
             _draw_dialogue(state, item, annotator, blinded)
         if whole_case and not with_dialogue and blinded.case is not None:
@@ -386,14 +381,4 @@ def _draw_dialogue(state: ReviewState, item: ReviewItem, annotator: str, blinded
     }
     height = 420 if state.form.about == "answer" else 660
     with st.container(height=height, border=True, gap="xxsmall", autoscroll=False, key=f"experts_chat_{item.number}"):
-        for events, highlighted in _by_message(blinded.dialogue, words):
-            draw_chat(events, None, highlighted, fw=framework_of(blinded.dialogue))
-
-
-def _by_message(dialogue: list[Event], words: dict[int, str]) -> list[tuple[list[Event], str]]:
-    """Split a dialogue by message if any has highlighted words; return (events, highlighted words) pairs."""
-    if not words:
-        return [(dialogue, "")]
-    turns = [event.turn for event in dialogue if isinstance(event, Utterance)]
-    parts = [([e for e in dialogue if getattr(e, "turn", None) == turn], words.get(turn, "")) for turn in turns]
-    return [*parts, ([e for e in dialogue if getattr(e, "turn", None) is None], "")]
+        draw_chat(blinded.dialogue, None, words)
