@@ -114,15 +114,13 @@ class ReviewState:
         return {item.number: item for item in self.items}
 
     @cached_property
-    def _settlements(self) -> dict[tuple[str, str], Judgement]:
-        """(item, question) → the first answer of anybody who is not among the item's annotators."""
-        assigned = {item.item: item.annotators for item in self.items}
-        first: dict[tuple[str, str], Judgement] = {}
-        for (item, annotator, question), answer in self.newest.items():
-            if answer.value is not None and annotator not in assigned.get(item, (annotator,)):
-                earlier = first.setdefault((item, question), answer)
-                first[item, question] = min(earlier, answer, key=lambda judgement: judgement.at)
-        return first
+    def _answers(self) -> dict[tuple[str, str], list[Judgement]]:
+        """(item, question) → the newest answers, the first of them first."""
+        places: dict[tuple[str, str], list[Judgement]] = {}
+        for answer in sorted(self.newest.values(), key=lambda answer: answer.at):
+            if answer.value is not None:
+                places.setdefault((answer.subject, answer.question), []).append(answer)
+        return places
 
     @property
     def form(self) -> Form:
@@ -248,7 +246,8 @@ class ReviewState:
 
     def settlement(self, item: ReviewItem, question: str) -> Judgement | None:
         """Return the answer that settles a tie: the first by a person not among the annotators, or by all together."""
-        return self._settlements.get((item.item, question))
+        answers = self._answers.get((item.item, question), ())
+        return next((answer for answer in answers if answer.judge.name not in item.annotators), None)
 
     def settled_by(self, item: ReviewItem, question: str) -> str | None:
         settlement = self.settlement(item, question)

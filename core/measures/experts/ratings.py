@@ -153,11 +153,8 @@ def _times(state: ReviewState, hourly_rate: float | None) -> Iterator[Mapping[st
     seconds: dict[str, list[float]] = {}
     for item in state.items:
         for name in item.annotators:
-            saved = [
-                answer.seconds
-                for (about, person, _), answer in state.newest.items()
-                if (about, person) == (item.item, name) and answer.seconds is not None
-            ]
+            answers = (state.newest.get((item.item, name, question.id)) for question in state.asked(item))
+            saved = [answer.seconds for answer in answers if answer and answer.seconds is not None]
             if saved and state.complete(item, name):
                 seconds.setdefault(name, []).append(max(saved))
     if len(seconds) > 1:
