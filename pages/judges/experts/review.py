@@ -1,7 +1,7 @@
 """One annotator’s review: an item without its model, the questions on it, notes, and the way to the next item."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -13,7 +13,7 @@ from core.events import Event, Utterance
 from core.frameworks.base import Framework, framework_of
 from core.judging.form import CANNOT_JUDGE, NOT_APPLICABLE, FormQuestion, Shown
 from core.judging.judgement import Quotation
-from core.reviews.answering import comment, highlight, quotation_of, record
+from core.reviews.answering import quotation_of, record
 from core.reviews.baseline import baseline_cases, own_question
 from core.reviews.items import BlindedItem, material_of
 from core.reviews.state import COMMENT, HIGHLIGHT, ReviewState
@@ -34,12 +34,16 @@ ERROR_KEY = "experts_trouble"
 """Session key of an error in a callback, which the next rerun shows."""
 
 
-def _store(change: Callable[..., object], *values: Any) -> None:
-    """Store an annotator’s input; an error is kept for the next rerun."""
+def _store(*values: Any, words: tuple[Quotation, ...] | None = None) -> None:
+    """Store an annotator’s input (``record``); an error is kept for the next rerun."""
     try:
-        change(Store(), *values)
+        record(Store(), *values, words=words)
     except AnamnesisError as error:
         st.session_state[ERROR_KEY] = str(error)
+
+
+def _store_words(review_id: str, number: int, annotator: str, question: str, words: tuple[Quotation, ...]) -> None:
+    _store(review_id, number, annotator, question, words=words)
 
 
 def _draw_error() -> None:
@@ -188,14 +192,14 @@ def _record_answer(
 ) -> None:
     reason = st.session_state.get(reason_key, "")
     seconds = time.time() - st.session_state.get(f"{key}_opened", time.time())
-    _store(record, review_id, number, annotator, question, value, reason, seconds)
+    _store(review_id, number, annotator, question, value, reason, seconds)
     if ERROR_KEY not in st.session_state:
         st.session_state.pop(key, None)
 
 
 def _record_words(review_id: str, number: int, annotator: str, question: str, words_key: str) -> None:
     if words := st.session_state[words_key].strip():
-        _store(record, review_id, number, annotator, question, words)
+        _store(review_id, number, annotator, question, words)
 
 
 _LABEL_CHARS = 70
@@ -210,7 +214,7 @@ def draw_notes(state: ReviewState, item: ReviewItem, annotator: str, dialogue: S
         stored_comment.comment if stored_comment else "",
         key=key,
         height=70,
-        on_change=lambda: _store(comment, *item_key, st.session_state[key]),
+        on_change=lambda: _store(*item_key, COMMENT, st.session_state[key]),
         placeholder="Saved when you leave the box",
     )
     if any(isinstance(event, Utterance) for event in dialogue):
@@ -244,8 +248,8 @@ def _draw_words(
                 key=f"{key}_{number}_away",
                 type="tertiary",
                 icon=":material/close:",
-                on_click=_store,
-                args=(highlight, *place, marked[:number] + marked[number + 1 :], question),
+                on_click=_store_words,
+                args=(*place, question, marked[:number] + marked[number + 1 :]),
             )
     framework = framework_of(dialogue)
     with st.form(f"{key}_form", border=False, clear_on_submit=False):
@@ -257,7 +261,7 @@ def _draw_words(
         if st.form_submit_button("Highlight") and turn is not None:
             with show_errors(st.warning):
                 new = quotation_of(turn, messages[turn].text, words, remark)
-                _store(highlight, *place, tuple(dict.fromkeys([*marked, new])), question)
+                _store_words(*place, question, tuple(dict.fromkeys([*marked, new])))
                 st.rerun()
 
 

@@ -8,10 +8,10 @@ from core.errors import UsageError
 from core.measures import agreement
 from core.measures.base import MetricRequest
 from core.measures.experts.adjudication import against_grader, decisions_of, shares
-from core.reviews.answering import comment, highlight, quotation_of, record
+from core.reviews.answering import quotation_of, record
 from core.reviews.blinding import blinded_dialogue, hidden
 from core.reviews.reviewing import unblind
-from core.reviews.state import state_of, states
+from core.reviews.state import COMMENT, HIGHLIGHT, state_of, states
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.judgements import judgement_history
@@ -127,10 +127,10 @@ def test_decisions_take_the_thirds_word_and_agreement_does_not(store: Store) -> 
 
 def test_comments_and_highlights_are_kept_beside_the_answers(store: Store) -> None:
     review = a_review(store, shared=1)
-    comment(store, "First", 1, "Ada", " an odd conversation ")
+    record(store, "First", 1, "Ada", COMMENT, " an odd conversation ")
     span = quotation_of(1, "I itch since day 3.", "ITCH since", " lay words ")
     assert (span.start, span.end, span.words, span.comment) == (2, 12, "itch since", "lay words")
-    highlight(store, "First", 1, "Ada", [span])
+    record(store, "First", 1, "Ada", HIGHLIGHT, words=[span])
     answers = {entry.question: entry for entry in state_of(store, review.review_id).newest.values()}
     assert answers["comment"].comment == "an odd conversation"
     assert answers["highlight"].quotations == (span,)
