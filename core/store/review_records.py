@@ -249,12 +249,11 @@ def stored_plan(fields: Mapping[str, Any]) -> ReviewPlan:
     if "order" not in fields:
         types = list(fields.get("question_types") or ("mcq", "frq"))
         fields = {**fields, "order": order_of_0_4(types)}
-    rubric, statements = (fields.get(name) for name in ("rubric", "statements"))
-    fields = {name: value for name, value in fields.items() if name not in ("rubric", "statements")}
-    if rubric:
-        form = form_of_criteria(str(rubric), statements or {})
-        fields |= {"kind": form.name, "form": form, "sampling": "random"}
-    return ReviewPlan.model_validate(fields)
+    present = {name: value for name, value in fields.items() if name not in ("rubric", "statements")}
+    if fields.get("rubric"):
+        form = form_of_criteria(fields["rubric"], fields["statements"])
+        present |= {"kind": form.name, "form": form, "sampling": "random"}
+    return ReviewPlan.model_validate(present)
 
 
 def form_of_criteria(rubric: str, statements: Mapping[str, str]) -> Form:

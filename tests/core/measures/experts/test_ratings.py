@@ -16,7 +16,7 @@ from core.measures.preferences import report as preferences_report
 from core.paths import ROOT
 from core.reviews.answering import record
 from core.reviews.reviewing import plan_review, unblind
-from core.reviews.state import JudgedItem, state_of
+from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.review_records import Review, parse_item, planned
@@ -163,12 +163,3 @@ def test_preferences_between_two_models_are_their_log_odds(store: Store) -> None
     fitted = {row.label["model"]: row for row in of(store, preferences_report, "preference")}
     assert fitted[MODELS[0]].estimate == pytest.approx(math.log(4 / 2) / 2)
     assert fitted[MODELS[0]].more["chosen"] == pytest.approx(4 / 6)
-
-
-def test_a_third_annotator_decides_and_who_cannot_judge_is_not_counted() -> None:
-    form = form_named("case_quality")
-    differing = JudgedItem("case:1", "1", (), {"Ada": "one", "Ben": "many"}, settled="many")
-    assert differing.decided(form) == ("many", "")
-    assert JudgedItem("case:1", "1", (), {"Ada": "one", "Ben": "many"}).decided(form) == (None, "tied")
-    assert JudgedItem("case:1", "1", (), {"Ada": CANNOT_JUDGE}).decided(form) == (None, "cannot be judged")
-    assert JudgedItem("case:1", "1", (), {"Ada": "one", "Ben": CANNOT_JUDGE}).decided(form) == ("one", "")
