@@ -10,6 +10,7 @@ import time
 
 from core import access
 from core.errors import UsageError
+from core.judging.form import Form
 from core.reviews.baseline import begin_baseline, write_trials
 from core.reviews.drawing import draw, pool_of
 from core.reviews.state import read_state, state_of
@@ -36,7 +37,8 @@ def plan_review(store: Store, name: str, plan: ReviewPlan) -> Review:
     about = {candidate.item: (candidate.case_key, candidate.specialty) for candidate in pool}
     asked = {question for item in items for question in plan.asks.questions_for(*about[item.item])}
     questions = tuple(question for question in plan.asks.questions if question in asked)
-    review = Review(title, plan.model_copy(update={"form": plan.asks.model_copy(update={"questions": questions})}))
+    form = Form(**{**dict(plan.asks), "questions": questions})  # a copy would have the cached properties of the other
+    review = Review(title, plan.model_copy(update={"form": form}))
     with store.write() as connection:
         rows.add_review(connection, review, items)
     if plan.asks.final:

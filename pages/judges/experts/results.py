@@ -23,7 +23,7 @@ from core.store.database import Store
 from core.store.queries.case_labels import LABEL_FIELDS
 from core.store.review_records import yes_no_questions
 from core.store.selection import Selection
-from pages.judges.experts.data import SAMPLING, kind_of, reviews
+from pages.judges.experts.data import SAMPLING, reviews
 from pages.judges.experts.reviews import draw_progress
 from pages.kit.cached import read
 from pages.kit.controls import choose
@@ -121,7 +121,7 @@ def draw_results() -> None:
     restricted = "".join(f" · {name.replace('_', ' ')}: {value or 'not given'}" for name, value in plan.where)
     drawn = f"{len(state.items)} items drawn {SAMPLING[plan.sampling].lower()}, seed {plan.seed}"
     st.caption(
-        f"{plain(kind_of(state))}{plain(restricted)} · {drawn} · {shared} shared · "
+        f"{plain(state.form.title)}{plain(restricted)} · {drawn} · {shared} shared · "
         f"annotators: {plain(', '.join(plan.annotators))}"
     )
     if state.form.final:

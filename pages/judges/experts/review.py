@@ -14,12 +14,12 @@ from core.frameworks.base import Framework, framework_of
 from core.judging.form import CANNOT_JUDGE, NOT_APPLICABLE, FormQuestion, Shown
 from core.judging.judgement import Quotation
 from core.reviews.answering import quotation_of, record
-from core.reviews.baseline import baseline_cases, own_question
+from core.reviews.baseline import own_question
 from core.reviews.items import BlindedItem, material_of
 from core.reviews.state import COMMENT, HIGHLIGHT, ReviewState
 from core.store.database import Store
 from core.store.review_records import ReviewItem
-from pages.judges.experts.data import ITEM, blinded_item, review_at
+from pages.judges.experts.data import ITEM, item_for, review_at
 from pages.judges.experts.reviews import draw_sheet, leave
 from pages.kit.case.pictures import draw_pictures
 from pages.kit.chat import draw_case, draw_chat
@@ -326,11 +326,7 @@ def _draw_steps(state: ReviewState, order: list[ReviewItem], item: ReviewItem | 
 
 def _draw_item(state: ReviewState, item: ReviewItem, annotator: str) -> None:
     form = state.form
-    if form.final:
-        case = baseline_cases(Store(), state.review, annotator).get(item.item)
-        blinded = BlindedItem(case) if case else None
-    else:
-        blinded = blinded_item(item.item, state.review.plan.case_set)
+    blinded = item_for(state, item.item, annotator)
     if blinded is None:
         st.warning("The conversation or case of this item is no longer stored. Skip it.", icon=":material/search_off:")
         return

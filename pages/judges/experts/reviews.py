@@ -10,7 +10,7 @@ from core import access
 from core.reviews.exchange import COLUMNS, export_answers, import_csv, write_sheet
 from core.reviews.state import ReviewState, readable_history, withheld_in_words
 from core.store.database import Store
-from pages.judges.experts.data import ANNOTATOR, ITEM, REVIEW, kind_of, reviews
+from pages.judges.experts.data import ANNOTATOR, ITEM, REVIEW, reviews
 from pages.kit.cached import ask
 from pages.kit.cases import clear_parameters
 from pages.kit.look import counted, plain, show_errors
@@ -42,7 +42,7 @@ def draw_progress(states: list[ReviewState], key: str, without: Sequence[str] = 
     table = pd.DataFrame(
         {
             "Review": state.review.name,
-            "About": kind_of(state),
+            "About": state.form.title,
             "Annotator": progress.annotator,
             "Answered": progress.done / progress.items if progress.items else None,
             "Done": f"{progress.done} of {progress.items}" if progress.items else "third only",
