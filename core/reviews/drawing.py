@@ -109,18 +109,20 @@ def case_pool(plan: ReviewPlan, profiles: Mapping[CaseId, StoredProfile] | None 
 
 
 def pool_of(cursor: duckdb.DuckDBPyConnection, plan: ReviewPlan) -> list[Candidate]:
-    """Return every item that a review of this plan may draw, according to what is stored now."""
-    match plan.asks.about:
-        case "vignette" | "case":
-            return case_pool(plan)
-        case "profile":
-            return case_pool(plan, newest_profiles(cursor))
-    pool = rows.candidates(cursor, plan)
-    if not plan.where:
-        return pool
-    cases = stored_cases(cursor, [(candidate.case_key, None) for candidate in pool])
-    fitting = {key for (key, _), case in cases.items() if fits(case, plan.where)}
-    return [candidate for candidate in pool if candidate.case_key in fitting]
+    """Return every item that a review of this plan may draw, according to what is stored now.
+
+    The form asks something about each of them.
+    """
+    about = plan.asks.about
+    if about in ("vignette", "case", "profile"):
+        pool = case_pool(plan, newest_profiles(cursor) if about == "profile" else None)
+    else:
+        pool = rows.candidates(cursor, plan)
+        if plan.where:
+            cases = stored_cases(cursor, [(candidate.case_key, None) for candidate in pool])
+            fitting = {key for (key, _), case in cases.items() if fits(case, plan.where)}
+            pool = [candidate for candidate in pool if candidate.case_key in fitting]
+    return [candidate for candidate in pool if plan.asks.questions_for(candidate.case_key, candidate.specialty)]
 
 
 def case_items(cases: Iterable[Case]) -> dict[str, Case]:

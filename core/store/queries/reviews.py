@@ -66,12 +66,11 @@ def candidates(cursor: duckdb.DuckDBPyConnection, plan: ReviewPlan) -> list[Cand
     if form.about == "pair":
         return _pairs(rows, plan.seed)
     kind: ItemKind = "answer" if form.about == "answer" else "talk"
-    listed = [row for row in rows if form.questions_for(row[2], row[4] or "")]
     return [
         Candidate(
             str(AnnotatedItem(kind, trial_id, plan.format)), model, case, dataset or "", specialty or "", bool(differs)
         )
-        for trial_id, model, case, dataset, specialty, differs, _ in listed
+        for trial_id, model, case, dataset, specialty, differs, _ in rows
     ]
 
 
