@@ -65,7 +65,7 @@ def _scores_of(state: ReviewState, question: FormQuestion, about: Mapping[str, S
     format_ = state.review.plan.format if state.form.about == "answer" else ""
     records: list[Mapping[str, Any]] = []
     undecided = Counter[str]()
-    for judged in (item for item in state.judged(question.id) if item.item in about):
+    for judged in (item for item in state.judged(question) if item.item in about):
         value: str | float | None
         value, reason = judged.decided(state.form)
         if question.kind == "scale" and judged.judged:
@@ -85,5 +85,7 @@ def _scores_of(state: ReviewState, question: FormQuestion, about: Mapping[str, S
         }
         trial = about[judged.item]
         records.append({"id": trial.case_key, "epoch": trial.trial + 1, "value": value, "metadata": metadata})
-    name = "_".join(filter(None, ("experts", state.review.review_id, question.id, format_)))
+    alone = sum(other.id == question.id for other in state.form.questions) == 1
+    named = question.id if alone else f"{question.id}-{question.hash}"
+    name = "_".join(filter(None, ("experts", state.review.review_id, named, format_)))
     return ExpertScores(name, state.review.name, tuple(records), undecided)

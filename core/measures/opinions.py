@@ -245,7 +245,7 @@ def of_decisions(decisions: Iterable[Decision]) -> list[Opinions]:
 def _of_people(state: ReviewState) -> Iterator[tuple[list[Judgement], Judgement]]:
     """Yield each person's answer to each question with options about each item of a review, and the decided one."""
     for question in (question for question in state.form.questions if question.values):
-        for item in state.judged(question.id):
+        for item in state.judged(question):
             value, reason = item.decided(state.form)
             decided = Judgement(
                 subject=item.item,

@@ -150,15 +150,15 @@ class ReviewState:
     def question(self, item: ReviewItem, question_id: str) -> FormQuestion | None:
         return next((question for question in self.asked(item) if question.id == question_id), None)
 
-    def judged(self, question: str) -> list[JudgedItem]:
-        """Return the items about which a question is asked, with its answers."""
+    def judged(self, question: FormQuestion) -> list[JudgedItem]:
+        """Return the items about which a question of the form is asked, with its answers."""
         listed = []
         for item in self.items:
-            if self.question(item, question) is not None:
+            if question in self.asked(item):  # ids are unique for a case only
                 case, _, models = self._about(item)
-                answers = {name: self.value(item.item, name, question) for name in item.annotators}
+                answers = {name: self.value(item.item, name, question.id) for name in item.annotators}
                 given = {name: value for name, value in answers.items() if value is not None}
-                settlement = self.settlement(item, question)
+                settlement = self.settlement(item, question.id)
                 listed.append(JudgedItem(item.item, case, models, given, settlement.value if settlement else None))
         return listed
 

@@ -86,16 +86,18 @@ def decisions_of(state: ReviewState) -> list[Decision]:
     """Return the decisions of an unblinded review, by model; raise ``UsageError`` if it is blinded."""
     if not state.review.unblinded:
         raise UsageError(f"The review {state.review.name} is blinded: unblind it to see figures by model.")
+    known = yes_no_questions()
     decisions = [
         Decision(
             item.models[0] if item.models else "unknown",
             item.case,
-            question,
+            question.id,
             item.decided(state.form)[0],
             {name: answer for name, answer in item.answers.items() if answer != CANNOT_JUDGE},
             item.item,
         )
-        for question in yes_no_questions()
+        for question in state.form.questions
+        if question.id in known
         for item in state.judged(question)
         if item.judged or item.settled
     ]

@@ -49,7 +49,7 @@ def filling_of(store: Store, state: ReviewState) -> Filling:
     left_out: Counter[str] = Counter()
     minority: dict[str, tuple[str, ...]] = {}
     for question, field_name in questions.items():
-        for item in state.judged(question.id):
+        for item in state.judged(question):
             case = cases.get(item.case)
             if case is None:
                 left_out["the case is not in its data set any more"] += 1

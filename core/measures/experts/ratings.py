@@ -54,7 +54,7 @@ def report(
         note_status(request, rows)
 
     def items_about(question: FormQuestion) -> list[JudgedItem]:
-        return by_judge[question.id] if judge else state.judged(question.id)
+        return by_judge[question.id] if judge else state.judged(question)
 
     if part == "shares":
         for question in state.form.questions:

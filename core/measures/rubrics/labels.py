@@ -48,7 +48,7 @@ def expert_verdicts(store: Store, rubric: str) -> ExpertVerdicts:
             continue
         plan = state.review.plan
         for question in asked:
-            for item in state.judged(question.id):
+            for item in state.judged(question):
                 place = (parse_item(item.item).trial_id, question.hash)
                 if place in verdicts:
                     continue

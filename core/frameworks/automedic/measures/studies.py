@@ -143,7 +143,7 @@ def _label(part: Study, by: str, about: str, figure: str, rated: str = "") -> di
 
 def _own(request: MetricRequest, state: ReviewState, part: Study) -> Iterator[Row]:
     name = state.review.name
-    judged = {question.id: state.judged(question.id) for question in state.form.questions}
+    judged = {question.id: state.judged(question) for question in state.form.questions}
     if part == "filter":
         yield from _filter_rows(request.store, state, judged[state.form.questions[0].id])
         return

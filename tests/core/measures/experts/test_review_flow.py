@@ -218,9 +218,10 @@ def test_a_review_by_a_rubric_is_planned_answered_and_ended_by_commands(
     assert sorted(left) == [("1", "cough"), ("2", "cough"), ("2", "fever")]
     assert main(["experts", "unblind", "By hand", "--by", "Ada"]) == 2
     assert main(["experts", "unblind", "By hand", "--by", "Ada", "--reason", "the deadline"]) == 0
-    (item,) = [i for i in state_of(store, "By hand").judged("fever") if i.answers]
+    state = state_of(store, "By hand")
+    (item,) = [i for i in state.judged(state.form.questions[0]) if i.answers]
     assert (item.answers, item.settled) == ({"Ada": "met", "Ben": "not met"}, "met")
-    assert item.decided(state_of(store, "By hand").form) == ("met", "")
+    assert item.decided(state.form) == ("met", "")
 
 
 def test_what_several_answers_become(subtests: pytest.Subtests) -> None:
@@ -266,7 +267,7 @@ def test_who_settled_a_tie_first_has_settled_it(store: Store) -> None:
         record(store, "answers", 1, "Ben", "equivalent", "no")
     record(store, "answers", 1, "Ben", "equivalent", "no", "we read it again")
     state = state_of(store, "answers")
-    assert state.judged("equivalent")[0].settled == "no"
+    assert state.judged(state.form.questions[0])[0].settled == "no"
 
 
 def test_a_question_about_some_cases_is_asked_only_there(store: Store) -> None:
@@ -281,7 +282,7 @@ def test_a_question_about_some_cases_is_asked_only_there(store: Store) -> None:
     asked = {item.item[-1]: tuple(q.id for q in state.asked(item)) for item in state.items}
     assert asked == {**dict.fromkeys("02345", ("all",)), "1": ("all", "one")}
     assert state.missing == 2 * (12 + 2)
-    assert {item.case for item in state.judged("one")} == {"ours/1"}
+    assert {item.case for item in state.judged(state.form.questions[1])} == {"ours/1"}
 
 
 def test_no_item_is_drawn_twice() -> None:
