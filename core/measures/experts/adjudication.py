@@ -52,7 +52,8 @@ class ExpertAnswer(NamedTuple):
     item: str = ""
 
 
-class Decision(NamedTuple):
+@dataclass(frozen=True)
+class Decision:
     """The answer to one question about one item, ``None`` while a tie is open.
 
     ``answers`` is annotator → answer, without annotators who were asked to break a tie.
