@@ -78,8 +78,8 @@ def decide(answers: Iterable[ExpertAnswer]) -> list[Decision]:
     decisions = []
     for (model, case, question, item), given in by_place.items():
         first, third = dict(islice(given.items(), 2)), next(islice(given.values(), 2, None), None)
-        answer, _ = decided(form_named("conversations"), first.values(), third)
-        decisions.append(Decision(model, case, question, answer, first, item))
+        value, _ = decided(form_named("conversations"), first.values(), third)
+        decisions.append(Decision(model, case, question, value, first, item))
     return decisions
 
 

@@ -34,16 +34,21 @@ ERROR_KEY = "experts_trouble"
 """Session key of an error in a callback, which the next rerun shows."""
 
 
-def _store(*values: Any, words: tuple[Quotation, ...] | None = None) -> None:
+def _store(
+    review_id: str,
+    number: int,
+    annotator: str,
+    question: str,
+    value: str = "",
+    reason: str = "",
+    seconds: float | None = None,
+    words: tuple[Quotation, ...] | None = None,
+) -> None:
     """Store an annotator’s input (``record``); an error is kept for the next rerun."""
     try:
-        record(Store(), *values, words=words)
+        record(Store(), review_id, number, annotator, question, value, reason, seconds, words)
     except AnamnesisError as error:
         st.session_state[ERROR_KEY] = str(error)
-
-
-def _store_words(review_id: str, number: int, annotator: str, question: str, words: tuple[Quotation, ...]) -> None:
-    _store(review_id, number, annotator, question, words=words)
 
 
 def _draw_error() -> None:
@@ -248,8 +253,9 @@ def _draw_words(
                 key=f"{key}_{number}_away",
                 type="tertiary",
                 icon=":material/close:",
-                on_click=_store_words,
-                args=(*place, question, marked[:number] + marked[number + 1 :]),
+                on_click=_store,
+                args=(*place, question),
+                kwargs={"words": marked[:number] + marked[number + 1 :]},
             )
     framework = framework_of(dialogue)
     with st.form(f"{key}_form", border=False, clear_on_submit=False):
@@ -261,7 +267,7 @@ def _draw_words(
         if st.form_submit_button("Highlight") and turn is not None:
             with show_errors(st.warning):
                 new = quotation_of(turn, messages[turn].text, words, remark)
-                _store_words(*place, question, tuple(dict.fromkeys([*marked, new])))
+                _store(*place, question, words=tuple(dict.fromkeys([*marked, new])))
                 st.rerun()
 
 
