@@ -37,6 +37,9 @@ from core.store.queries.judgements import judgements
 from core.store.queries.trials import trial_origins
 from core.store.review_records import parse_item, yes_no_questions
 
+TIE_BREAKERS = ("d3", "release d3")
+"""Names of the release's third annotator, in its workbooks and as imported."""
+
 
 class ExpertAnswer(NamedTuple):
     """An annotator's answer, yes or no, on a model's conversation or response on a case.
@@ -70,14 +73,16 @@ class Decision:
 def decide(answers: Iterable[ExpertAnswer]) -> list[Decision]:
     """Return one decision for every model, case, question and item, in the order in which they first occur.
 
-    Of more than two annotators of an item, the third in the order of the answers decides if the first two differ.
+    Of more than two annotators of an item, the third in the order of the answers decides if the first two differ;
+    ``TIE_BREAKERS`` are never among these two.
     """
     by_place: dict[tuple[str, ...], dict[str, str]] = {}
     for model, case, question, annotator, answer, item in answers:
         by_place.setdefault((model, case, question, item), {})[annotator] = answer
     decisions = []
     for (model, case, question, item), given in by_place.items():
-        first, third = dict(islice(given.items(), 2)), next(islice(given.values(), 2, None), None)
+        first = dict(islice((pair for pair in given.items() if pair[0] not in TIE_BREAKERS), 2))
+        third = next((said for name, said in given.items() if name not in first), None)
         value, _ = decided(form_named("conversations"), first.values(), third)
         decisions.append(Decision(model, case, question, value, first, item))
     return decisions

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Sequence
 from itertools import zip_longest
-from typing import Any
 
 import streamlit as st
 
