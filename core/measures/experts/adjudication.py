@@ -79,11 +79,11 @@ def decide(answers: Iterable[ExpertAnswer]) -> list[Decision]:
     by_place: dict[tuple[str, ...], dict[str, str]] = {}
     for model, case, question, annotator, answer, item in answers:
         by_place.setdefault((model, case, question, item), {})[annotator] = answer
-    decisions = []
+    form, decisions = form_named("conversations"), []
     for (model, case, question, item), given in by_place.items():
         first = dict(islice((pair for pair in given.items() if pair[0] not in TIE_BREAKERS), 2))
         third = next((said for name, said in given.items() if name not in first), None)
-        value, _ = decided(form_named("conversations"), first.values(), third)
+        value, _ = decided(form, first.values(), third)
         decisions.append(Decision(model, case, question, value, first, item))
     return decisions
 
