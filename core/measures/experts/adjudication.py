@@ -79,7 +79,8 @@ def decide(answers: Iterable[ExpertAnswer]) -> list[Decision]:
     by_place: dict[tuple[str, ...], dict[str, str]] = {}
     for model, case, question, annotator, answer, item in answers:
         by_place.setdefault((model, case, question, item), {})[annotator] = answer
-    form, decisions = form_named("conversations"), []
+    form = form_named("conversations")
+    decisions = []
     for (model, case, question, item), given in by_place.items():
         first = dict(islice((pair for pair in given.items() if pair[0] not in TIE_BREAKERS), 2))
         third = next((said for name, said in given.items() if name not in first), None)
