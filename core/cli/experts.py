@@ -12,12 +12,11 @@ from core.datasets.case_fields import FIELDS, read_where
 from core.errors import AnamnesisError
 from core.measures.experts.filling import fill
 from core.measures.experts.workbooks import import_release_answers
-from core.measures.rubrics.labels import statements_for
 from core.paths import expanded
 from core.reviews.answering import record
 from core.reviews.exchange import export_answers, import_file, write_sheet
 from core.reviews.reviewing import plan_review, unblind, withdraw
-from core.reviews.rubrics import any_form, rubric_named
+from core.reviews.rubrics import any_form
 from core.reviews.state import state_of, states, withheld_in_words
 from core.store.queries.case_labels import LABEL_FIELDS
 from core.store.review_records import SAMPLINGS, THIRD, planned
@@ -53,7 +52,7 @@ def list_reviews(format_: FormatOption = "table") -> int:
 @app.command("plan")
 def plan(
     name: Annotated[str, typer.Argument(help="Name of the review.")],
-    kind: Annotated[str, typer.Option(help="What is judged: the name of a form, such as conversations or criteria.")],
+    kind: Annotated[str, typer.Option(help="What is judged: a form, such as conversations, or rubric:NAME.")],
     annotators: Annotated[str, typer.Option(help="Names of the annotators, separated by commas.")],
     number: Annotated[int, typer.Option(min=1, help="Number of items.")] = 30,
     where: Annotated[
@@ -63,35 +62,31 @@ def plan(
     models: Annotated[str | None, typer.Option(help="Only conversations of these doctors, with commas.")] = None,
     cases: Annotated[str, typer.Option(help="The data set of reviews of cases and vignettes.")] = "library",
     answers_in: Annotated[str, typer.Option("--format", help="The format of the free responses.")] = "multi_turn",
-    rubric: Annotated[str, typer.Option(help="The rubric of a review of criteria, by name.")] = "",
     sampling: Annotated[str, typer.Option(help=f"How items are drawn: {', '.join(SAMPLINGS)}.")] = "random",
     shared: Annotated[float, typer.Option(min=0, max=1, help="Share of items that several annotators see.")] = THIRD,
     seed: Annotated[int, typer.Option(min=0, help="Draws and shuffles the items.")] = 20,
 ) -> int:
     """Plan a review: draw its items and assign them to annotators, who answer on Judges, under Experts."""
     store = folded_store()
-    people = tuple(filter(None, (person.strip() for person in annotators.split(","))))
     review = plan_review(
         store,
         name,
         planned(
             kind=kind,
             number=number,
-            annotators=people,
+            annotators=annotators,
             runs=tuple(run_id_of(store, run_name) for run_name in run or ()),
             models=tuple(filter(None, (model.strip() for model in (models or "").split(",")))),
             where=tuple(read_where(where or ())),
             case_set=cases,
             format=answers_in,
             sampling=sampling,
-            shared=shared if len(people) > 1 else 0.0,
+            shared=shared,
             seed=seed,
             form=any_form(store, kind),
-            rubric=rubric,
-            statements=statements_for(rubric_named(store, rubric)) if rubric else {},
         ),
     )
-    print(f"The review {review.name} is planned: {number:,} items for {', '.join(people)}.")
+    print(f"The review {review.name} is planned: {number:,} items for {', '.join(review.plan.annotators)}.")
     if ties := review.plan.ties_in_words:
         print(ties)
     return 0

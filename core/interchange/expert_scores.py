@@ -9,18 +9,17 @@ from __future__ import annotations
 import json
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from core.judging.form import FormQuestion
-from core.measures.experts.judged import JudgedItem, judged_items
 from core.reviews.state import ReviewState, states
 from core.store.database import Store
-from core.store.queries.trials import stored_trials
-from core.store.review_records import AnnotatedItem, parse_item
+from core.store.queries.trials import StoredTrial, stored_trials
+from core.store.review_records import parse_item
 
-_OF_A_TRIAL = ("talk", "answer", "criterion")
+_OF_A_TRIAL = ("talk", "answer")
 """Kinds of items that are about one trial; a pair is about two."""
 _EQUIVALENT = {"yes": "C", "no": "I"}
 """Value of a yes-or-no question on an answer → Inspect's value, in which the log has the grader's verdict."""
@@ -49,67 +48,44 @@ def expert_scores(store: Store, run_id: str) -> tuple[list[ExpertScores], list[s
     scores: list[ExpertScores] = []
     blinded: list[str] = []
     for state in states(store):
-        about = _items_of_run(store, state, run_id)
+        trial_of = {i.item: parse_item(i.item).trial_id for i in state.items if parse_item(i.item).kind in _OF_A_TRIAL}
+        with store.read() as cursor:
+            trials = stored_trials(cursor, list(trial_of.values()))
+        about = {item: trials[trial] for item, trial in trial_of.items() if trial in trials}
+        about = {item: trial for item, trial in about.items() if trial.run_id == run_id}
         if about and not state.review.unblinded:
             blinded.append(state.review.name)
         elif about:
-            for question in state.form.questions:
-                if question.values:
-                    scores += _scores_of(state, question, judged_items(store, state, question.id), about)
-    return scores, blinded
+            scores += [_scores_of(state, question, about) for question in state.form.questions if question.values]
+    return [of_question for of_question in scores if of_question.records or of_question.undecided], blinded
 
 
-def _items_of_run(store: Store, state: ReviewState, run_id: str) -> dict[str, tuple[AnnotatedItem, str, int]]:
-    """Return item → its subject, and the sample and epoch of its trial, for items about one trial of the run."""
-    parsed = {item.item: parse_item(item.item) for item in state.items}
-    parsed = {name: item for name, item in parsed.items() if item.kind in _OF_A_TRIAL}
-    with store.read() as cursor:
-        trials = stored_trials(cursor, [item.trial_id for item in parsed.values()])
-    return {
-        name: (item, trials[item.trial_id].case_key, trials[item.trial_id].trial + 1)
-        for name, item in parsed.items()
-        if item.trial_id in trials and trials[item.trial_id].run_id == run_id
-    }
-
-
-def _scores_of(
-    state: ReviewState,
-    question: FormQuestion,
-    items: list[JudgedItem],
-    about: Mapping[str, tuple[AnnotatedItem, str, int]],
-) -> Iterator[ExpertScores]:
-    """Yield the scores of a question, apart by the format of an answer and by criterion: ids occur once in a file."""
-    records: dict[str, list[Mapping[str, Any]]] = {}
-    undecided: dict[str, Counter[str]] = {}
-    for judged in items:
-        if judged.item not in about:
-            continue
-        item, sample_id, epoch = about[judged.item]
-        part = item.format if item.kind == "answer" else item.criterion
-        value, reason = _decided(judged, question, state)
-        records.setdefault(part, [])
+def _scores_of(state: ReviewState, question: FormQuestion, about: Mapping[str, StoredTrial]) -> ExpertScores:
+    """Return the scores of a question; of a scale they are the means of the annotators."""
+    format_ = state.review.plan.format if state.form.about == "answer" else ""
+    records: list[Mapping[str, Any]] = []
+    undecided = Counter[str]()
+    for judged in (item for item in state.judged(question) if item.item in about):
+        value: str | float | None
+        value, reason = judged.decided(state.form)
+        if question.kind == "scale" and judged.judged:
+            value = statistics.fmean(map(float, judged.judged))
         if value is None:
-            undecided.setdefault(part, Counter())[reason] += 1
+            undecided[reason] += 1
             continue
-        if item.kind == "answer" and set(question.values) == set(_EQUIVALENT):
+        if format_ and set(question.values) == set(_EQUIVALENT):
             value = _EQUIVALENT[str(value)]
         metadata = {
             "review": state.review.name,
             "question": question.id,
             "wording": question.wording,
-            **({"format": item.format} if item.kind == "answer" else {}),
-            **({"criterion": item.criterion} if item.kind == "criterion" else {}),
+            **({"format": format_} if format_ else {}),
             "answers": dict(Counter(judged.answers.values())),
-            "third": judged.third,
+            "third": judged.settled,
         }
-        records[part].append({"id": sample_id, "epoch": epoch, "value": value, "metadata": metadata})
-    for part, listed in records.items():
-        name = "_".join(filter(None, ("experts", state.review.review_id, question.id, part)))
-        yield ExpertScores(name, state.review.name, tuple(listed), undecided.get(part, {}))
-
-
-def _decided(judged: JudgedItem, question: FormQuestion, state: ReviewState) -> tuple[str | float | None, str]:
-    """Return the experts' value, or ``None`` and the reason; of a scale it is the mean of the annotators."""
-    if question.kind == "scale" and judged.judged:
-        return statistics.fmean(map(float, judged.judged)), ""
-    return judged.decided(state.form)
+        trial = about[judged.item]
+        records.append({"id": trial.case_key, "epoch": trial.trial + 1, "value": value, "metadata": metadata})
+    alone = sum(other.id == question.id for other in state.form.questions) == 1
+    named = question.id if alone else f"{question.id}-{question.hash}"
+    name = "_".join(filter(None, ("experts", state.review.review_id, named, format_)))
+    return ExpertScores(name, state.review.name, tuple(records), undecided)

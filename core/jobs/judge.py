@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from typing import Annotated, Any, NamedTuple
 
 import duckdb
@@ -175,11 +176,8 @@ class Judging(AskJob[ItemToJudge]):
         if self.together and self.apart:
             raise UsageError("Choose --together or --apart, not both.")
         form = self._form(store)
-        if form.about in ("vignette", "criterion") or not any(asked_of_models(form.questions)):
-            raise UsageError(
-                f"A model cannot fill in the form {form.name}: models answer vignettes in a run, and judge the "
-                "criteria of a rubric by the form rubric:NAME."
-            )
+        if form.about == "vignette" or not any(asked_of_models(form.questions)):
+            raise UsageError(f"A model cannot fill in the form {form.name}: models answer vignettes in a run.")
         subjects = self._subjects(store, form)
         if form.about == "case":
             with store.read() as cursor:
@@ -212,21 +210,24 @@ class Judging(AskJob[ItemToJudge]):
         return JobPlan(", ".join(dict.fromkeys(judge.name for judge in judges)), parts, kept, models, left_out)
 
     def _form(self, store: Store) -> Form:
-        """Return the form; of a review with this form as it was when the review was planned."""
-        if self.review and (planned := state_of(store, self.review).form).name == self.form:
-            return planned
+        """Return the form; of a review with this form as it was when the review was planned, if it is no rubric."""
+        if self.review and not self.form.startswith(RUBRIC):
+            planned = state_of(store, self.review).form
+            if planned.name == self.form:
+                return planned
         return any_form(store, self.form)
 
     def _subjects(self, store: Store, form: Form) -> list[_Subject]:
         with store.read() as cursor:
             if self.review:
                 state = read_state(cursor, self.review)
-                names = [item.item for item in state.items]
+                about = {name: (of.case, of.specialty) for name, of in state.about.items()}
                 if self.pool:
-                    more = {candidate.item for candidate in pool_of(cursor, state.review.plan)}.difference(names)
+                    more = {item.item: (item.case_key, item.specialty) for item in pool_of(cursor, state.review.plan)}
                     # in the order of a hash the first N are a random sample, which a larger limit extends
-                    names += sorted(more, key=lambda item: hashlib.sha256(item.encode()).digest())
-                return [_Subject(name, form.questions_for("", "")) for name in names[: self.limit]]
+                    for name in sorted(more.keys() - about.keys(), key=lambda n: hashlib.sha256(n.encode()).digest()):
+                        about[name] = more[name]
+                return [_Subject(name, form.questions_for(*of)) for name, of in islice(about.items(), self.limit)]
             trials = self.trials or None
             if form.about == "answer":
                 return self._played(cursor, form, judgeable_answers(cursor, self.conversations, trials=trials))

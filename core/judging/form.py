@@ -21,10 +21,9 @@ from core.errors import UsageError
 from core.paths import FORMS, extensions, local_folder
 from core.yaml_text import read_yaml_file
 
-About = Literal["conversation", "answer", "vignette", "case", "profile", "pair", "criterion"]
+About = Literal["conversation", "answer", "vignette", "case", "profile", "pair"]
 """Of a ``vignette`` the experts answer the case's own question: a question of the form is a question type (``mcq`` or
-``frq``). Of a ``pair`` of conversations on one case they choose the better; of a ``criterion`` of a rubric they say
-whether it is met in a conversation."""
+``frq``). Of a ``pair`` of conversations on one case they choose the better."""
 QuestionKind = Literal["choice", "scale", "text", "span"]
 """``scale``: options in order, lowest first; ``span``: words to be marked in a message, any number of places."""
 Shown = Literal["dialogue", "summary", "vignette", "question", "answer", "response", "extracted", "profile"]
@@ -51,7 +50,6 @@ _SHOWN: dict[About, tuple[Shown, ...]] = {
     "conversation": ("dialogue", "vignette", "question", "answer"),
     "pair": ("dialogue", "vignette", "question", "answer"),
     "answer": ("dialogue", "vignette", "question", "answer", "response"),
-    "criterion": ("dialogue",),
     "case": ("vignette", "question", "answer"),
     "profile": ("vignette", "question", "answer", "profile"),
     "vignette": ("vignette", "question"),
@@ -179,6 +177,11 @@ class FormQuestion(BaseModel):
             return ()
         not_applicable = (NOT_APPLICABLE,) if self.when and NOT_APPLICABLE not in self.values else ()
         return (*self.values, *not_applicable, *((CANNOT_JUDGE,) if self.cannot_judge else ()))
+
+    @property
+    def explained(self) -> str:
+        """What people read below the wording."""
+        return "\n".join(filter(None, (self.guidance, self.when and f"It applies only if: {self.when}")))
 
     @property
     def hash(self) -> str:

@@ -8,7 +8,7 @@ as answers to the same questions.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, NamedTuple
 
@@ -26,11 +26,10 @@ from core.judging.judgement import Judge, Judgement
 from core.judging.request import text_hash
 from core.measures.base import CASES_OF_RUNS, Listed, Metric, Positional, metric
 from core.measures.experts.adjudication import Decision
-from core.measures.experts.judged import judged_items, read_review
 from core.measures.experts.report import read_decisions
 from core.reviews.exchange import IMPORTED, RELEASE
 from core.reviews.rubrics import any_form
-from core.reviews.state import ReviewState, states
+from core.reviews.state import TIED, ReviewState, read_review, states
 from core.store.database import Store
 from core.store.queries.grades import free_verdicts
 from core.store.queries.judged_facts import judged_patients
@@ -182,8 +181,6 @@ def read_opinions(
     reviews: dict[str, list[ReviewState]] = {}
     for state in chosen:
         reviews.setdefault(state.form.name, []).append(state)
-        if state.form.about == "criterion":  # criteria are also the questions of their rubric
-            reviews.setdefault(f"{RUBRIC}{state.review.plan.rubric}", []).append(state)
     with store.read() as cursor:
         stored = [] if review else judged_forms(cursor)
     opinions: list[Opinions] = []
@@ -191,8 +188,9 @@ def read_opinions(
     for name in [form] if form else list(dict.fromkeys([*reviews, *stored])):
         of_reviews = reviews.get(name, ())
         try:
-            asked = next((state.form for state in of_reviews if state.form.name == name), None)
-            opinions += _read_form(store, selection, asked or any_form(store, name), name, of_reviews)
+            # the points and axes of a rubric are those of today
+            asked = of_reviews[0].form if of_reviews and not name.startswith(RUBRIC) else any_form(store, name)
+            opinions += _read_form(store, selection, asked, of_reviews)
         except UsageError:
             if form:
                 raise
@@ -200,11 +198,9 @@ def read_opinions(
     return Read(opinions, tuple(lost))
 
 
-def _read_form(
-    store: Store, selection: Selection | None, form: Form, name: str, reviews: Sequence[ReviewState]
-) -> list[Opinions]:
+def _read_form(store: Store, selection: Selection | None, form: Form, reviews: Sequence[ReviewState]) -> list[Opinions]:
     # the ids of criteria are unique for a case only
-    asked = {(q.id, q.hash): Opinions(name, q) for q in form.questions if q.values}
+    asked = {(q.id, q.hash): Opinions(form.name, q) for q in form.questions if q.values}
     by_id, by_hash = ({key[part]: each for key, each in reversed(asked.items())} for part in (0, 1))
 
     def find(answer: Judgement) -> Opinions | None:
@@ -214,19 +210,22 @@ def _read_form(
         return asked.get((answer.question, question_hash)) or by_hash.get(question_hash)
 
     samplings: dict[str, ReviewSampling] = {}
+    seen: set[tuple[str, str, str]] = set()
     for state in reviews:
         new: dict[str, ReviewSampling] = {}
-        for question in (question for question in state.form.questions if question.values):
-            for answers in _of_people(store, state, question, name, by_hash, samplings):
-                if (found := find(answers.decided)) is not None:
-                    found.decided.append(answers.decided)
-                    found.people.extend(answers.people)
-                    new[answers.decided.subject] = state.review.plan.sampling
-        samplings |= new
+        for people, decided in _of_people(state):
+            found = find(decided)
+            if found is None or (place := (found.question.id, found.question.hash, decided.subject)) in seen:
+                continue
+            seen.add(place)
+            found.decided.append(replace(decided, question=found.question.id))
+            found.people.extend(replace(answer, question=found.question.id) for answer in people)
+            new[decided.subject] = state.review.plan.sampling
+        samplings = {**new, **samplings}
     restricted = None if selection in (None, Selection()) else selection
     with store.read() as cursor:
         about_trials = form.about not in ("case", "profile")
-        given = judgements(cursor, [name], selection=restricted if about_trials else None, kinds=("model", "rule"))
+        given = judgements(cursor, [form.name], selection=restricted if about_trials else None, kinds=("model", "rule"))
         if form.about == "case":
             given = _of_present_texts(form, given)
         given += _of_other_tables(cursor, form, selection or Selection(), list(samplings))
@@ -274,7 +273,7 @@ def of_decisions(decisions: Iterable[Decision]) -> list[Opinions]:
             judge=PEOPLE,
             value=decision.answer,
             at=0.0,
-            failure="tied" if decision.how == "open" else "",
+            failure="" if decision.answer else TIED,
         )
         opinions = by_question.setdefault(question.id, Opinions(form, question))
         opinions.decided.append(decided)
@@ -284,53 +283,32 @@ def of_decisions(decisions: Iterable[Decision]) -> list[Opinions]:
     return [replace(by_question[name], items=items) for name in forms if name in by_question]
 
 
-class _PeoplesAnswers(NamedTuple):
-    people: list[Judgement]
-    decided: Judgement
-
-
-def _of_people(
-    store: Store,
-    state: ReviewState,
-    question: FormQuestion,
-    form: str,
-    by_hash: Mapping[str, Opinions],
-    read_already: Mapping[str, object],
-) -> list[_PeoplesAnswers]:
-    """Return people's answers to a question in a review; criteria of a rubric are questions about a conversation."""
-    answers = []
-    for item in judged_items(store, state, question.id):
-        about, subject, asked, against = parse_item(item.item), item.item, question.id, ""
-        if about.kind == "criterion" and form != state.form.name:
-            if about.criterion not in by_hash:
-                continue
-            subject, against = f"talk:{about.trial_id}", about.criterion
-            asked = by_hash[about.criterion].question.id
-        if subject in read_already:
-            continue
-        value, reason = item.decided(state.form)
-        decided = Judgement(
-            subject=subject,
-            form=form,
-            question=asked,
-            against=against,
-            judge=PEOPLE,
-            value=value,
-            at=0.0,
-            failure=reason,
-        )
-        people = [
-            replace(
-                decided,
-                judge=Judge(name),
-                value=given,
-                failure="",
-                quotations=state.newest[item.item, name, question.id].quotations,
+def _of_people(state: ReviewState) -> Iterator[tuple[list[Judgement], Judgement]]:
+    """Yield each person's answer to each question with options about each item of a review, and the decided one."""
+    for question in (question for question in state.form.questions if question.values):
+        for item in state.judged(question):
+            value, reason = item.decided(state.form)
+            decided = Judgement(
+                subject=item.item,
+                form=state.form.name,
+                question=question.id,
+                against=question.hash if state.form.name.startswith(RUBRIC) else "",
+                judge=PEOPLE,
+                value=value,
+                at=0.0,
+                failure=reason,
             )
-            for name, given in item.answers.items()
-        ]
-        answers.append(_PeoplesAnswers(people, decided))
-    return answers
+            people = [
+                replace(
+                    decided,
+                    judge=Judge(name),
+                    value=given,
+                    failure="",
+                    quotations=state.newest[item.item, name, question.id].quotations,
+                )
+                for name, given in item.answers.items()
+            ]
+            yield people, decided
 
 
 def _of_other_tables(

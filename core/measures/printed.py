@@ -165,7 +165,7 @@ def read_own_experts(store: Store, selection: Selection) -> OwnExperts:
     agreement: dict[tuple[str, str, str], Sequence[Row]] = {}
     for state in states(store):
         if state.review.unblinded and state.review.plan.kind == "conversations":
-            decisions[state.review.name] = decisions_of(store, state)
+            decisions[state.review.name] = decisions_of(state)
         elif state.review.unblinded and state.review.plan.kind == "answers":
             agreement |= _agreement(store, state)
     try:
@@ -180,7 +180,7 @@ def read_own_experts(store: Store, selection: Selection) -> OwnExperts:
 
 
 def _agreement(store: Store, state: ReviewState) -> dict[tuple[str, str, str], Sequence[Row]]:
-    judged, _ = against_grader(store, decisions_of(store, state))
+    judged, _ = against_grader(store, decisions_of(state))
     by_model: dict[tuple[str, str, str], Sequence[Row]] = {}
     for grader, model in dict.fromkeys((answer.grader, answer.model) for answer in judged):
         counts = case_counts(answer for answer in judged if (answer.grader, answer.model) == (grader, model))

@@ -37,7 +37,8 @@ from core.short_calls import followed
 from core.store.former import rows_of_job, skipped_kind
 from core.store.review_records import parse_item
 from core.store.stored_table import Table
-from core.store.written import JournalContents, as_written
+from core.store.tables import ReviewItemRow
+from core.store.written import JournalContents, as_written, rows_of
 
 _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s\"'<>\\]+", re.IGNORECASE)
 _RUN_LINE = b'{"type":"run",'
@@ -248,7 +249,7 @@ def peoples_lines(contents: JournalContents, belonging: Belonging) -> PeoplesLin
     left_out = Counter[str]()
     for line in lines:
         if line.kind == "review":
-            items = [item["item"] for item in line.what.get("items", ())]
+            items = [row.item for row in rows_of(line) if isinstance(row, ReviewItemRow)]
             belong = [_item_belongs(item, belonging) for item in items]
             if not any(belong):
                 continue

@@ -25,15 +25,16 @@ def record(
     number: int,
     annotator: str,
     question: str,
-    value: str,
+    value: str = "",
     reason: str = "",
     seconds: float | None = None,
+    words: Iterable[Quotation] | None = None,
 ) -> None:
-    """Save an answer to a question about item ``number``, as ``answer_in`` says; an equal answer changes nothing."""
+    """Save what ``answer_in`` returns about item ``number``; what is stored already changes nothing."""
     check_annotator(annotator, review)
     with store.write() as connection:
         state = read_state(connection, review)
-        if (new := answer_in(state, number, annotator, question, value, reason, seconds)) is None:
+        if (new := answer_in(state, number, annotator, question, value, reason, seconds, words=words)) is None:
             return
         add_judgements(connection, [new])
     if state.form.final:
@@ -49,14 +50,26 @@ def answer_in(
     reason: str = "",
     seconds: float | None = None,
     comment: str = "",
+    words: Iterable[Quotation] | None = None,
 ) -> Judgement | None:
     """Return an annotator's answer to a question about item ``number``; ``None`` if it equals the stored one.
 
     A choice that differs from the previous one needs a reason. The answer of an annotator to a question on which the
-    annotators are tied is what they have agreed on. ``seconds`` is the time since the annotator opened the item. Raises
-    ``UsageError`` if it is not this annotator's question, or no answer to it.
+    annotators are tied is what they have agreed on. ``seconds`` is the time since the annotator opened the item. The
+    question ``COMMENT`` has a comment as its value. ``words`` are all words that are marked for a question, or as
+    highlights (``HIGHLIGHT``); they replace the previous ones. Raises ``UsageError`` if it is not this annotator's
+    question, or no answer to it.
     """
-    item = _open_item(state, number, annotator, question)
+    item = _open_item(state, number, annotator, None if question in (COMMENT, HIGHLIGHT) else question)
+    if question == COMMENT:
+        before = state.newest.get((item.item, annotator, COMMENT))
+        text = value.strip()
+        changed = text != (before.comment if before else "")
+        return judgement_in(state, item, annotator, COMMENT, None, comment=text) if changed else None
+    if words is not None:
+        marked = tuple(words)
+        value = " | ".join(quoted.words for quoted in marked) if question != HIGHLIGHT else ""
+        return judgement_in(state, item, annotator, question, value or None, quotations=marked)
     asked = state.question(item, question)
     assert asked is not None, "the annotators of a review are asked the questions of its form"
     answer, judge, why = asked.check(value), annotator, reason.strip()
@@ -65,48 +78,20 @@ def answer_in(
         why = why or "agreed"
         if (settled_by := state.settled_by(item, question)) not in (None, judge):
             raise UsageError(f"{settled_by} has settled this tie already.")
-    before = state.value(item.item, judge, question)
-    if before == answer:
+    earlier = state.value(item.item, judge, question)
+    if earlier == answer:
         return None
-    if before is not None and state.form.final:
+    if earlier is not None and state.form.final:
         raise UsageError("This question is already answered, and its answer is final.")
-    if before is not None and asked.values and not reason.strip():
+    if earlier is not None and asked.values and not reason.strip():
         raise UsageError("This question was answered before: give a reason for the change.")
-    seconds = seconds if before is None else None
-    return judgement_in(state, item.item, judge, question, answer, reason=why, comment=comment.strip(), seconds=seconds)
-
-
-def comment(store: Store, review: str, number: int, annotator: str, text: str) -> None:
-    """Save a comment on an item; earlier comments stay in the history."""
-    check_annotator(annotator, review)
-    with store.write() as connection:
-        state = read_state(connection, review)
-        item = _open_item(state, number, annotator)
-        before = state.newest.get((item.item, annotator, COMMENT))
-        if text.strip() != (before.comment if before else ""):
-            add_judgements(connection, [judgement_in(state, item.item, annotator, COMMENT, None, comment=text.strip())])
-
-
-def highlight(
-    store: Store, review: str, number: int, annotator: str, words: Iterable[Quotation], question: str = HIGHLIGHT
-) -> None:
-    """Save the words that an annotator marked in an item's conversation; they replace the previous ones.
-
-    ``question`` is a question of the form that asks for words; without one the words are highlights.
-    """
-    check_annotator(annotator, review)
-    asked = None if question == HIGHLIGHT else question
-    marked = tuple(words)
-    with store.write() as connection:
-        state = read_state(connection, review)
-        item = _open_item(state, number, annotator, asked)
-        value = " | ".join(quoted.words for quoted in marked) if asked and marked else None
-        add_judgements(connection, [judgement_in(state, item.item, annotator, question, value, quotations=marked)])
+    seconds = seconds if earlier is None else None
+    return judgement_in(state, item, judge, question, answer, reason=why, comment=comment.strip(), seconds=seconds)
 
 
 def judgement_in(
     state: ReviewState,
-    item: str,
+    item: ReviewItem,
     annotator: str,
     question: str,
     value: str | None,
@@ -117,9 +102,9 @@ def judgement_in(
     seconds: float | None = None,
 ) -> Judgement:
     """Return a person's answer in a review, given now."""
-    asked = state.form.question(question)
+    asked = state.question(item, question)
     return Judgement(
-        subject=item,
+        subject=item.item,
         form=state.form.name,
         question=question,
         judge=Judge(annotator),

@@ -27,11 +27,12 @@ from core.journal import JournalWriter, RunHeader, TrialLine, journal_path, seed
 from core.judging.form import FormQuestion, Option
 from core.judging.judgement import Judgement
 from core.reviews.drawing import case_items, order_for
+from core.reviews.items import BlindedItem, blinded_item
 from core.reviews.state import ReviewState
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.run_cases import run_cases
-from core.store.queries.trials import done_trial_ids
+from core.store.queries.trials import done_trial_ids, offer
 from core.store.review_records import Review, ReviewItem
 
 NO_PROMPT = "none"
@@ -83,6 +84,18 @@ def baseline_cases(store: Store, review: Review, annotator: str) -> dict[str, Ca
     """Return item → case, with the content that is stored in the expert's run."""
     with store.read() as cursor:
         return case_items(run_cases(cursor, baseline_run(review, annotator)))
+
+
+def item_for(store: Store, state: ReviewState, item: str, annotator: str) -> BlindedItem | None:
+    """Return an item as an annotator sees it, of a form about vignettes the case that is stored in the expert's run.
+
+    ``None`` if its trial or case is no longer stored.
+    """
+    if state.form.final:
+        case = baseline_cases(store, state.review, annotator).get(item)
+        return BlindedItem(case) if case else None
+    with store.read() as cursor:
+        return blinded_item(cursor, item, state.review.plan.case_set, offer(cursor).models)
 
 
 def own_question(case: Case, question: FormQuestion) -> FormQuestion:

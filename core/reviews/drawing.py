@@ -16,7 +16,7 @@ from core.errors import UsageError
 from core.store.queries import reviews as rows
 from core.store.queries.cases import cases_of as stored_cases
 from core.store.queries.profiles import StoredProfile, newest_profiles
-from core.store.review_records import AnnotatedItem, Candidate, ReviewItem, ReviewPlan, parse_item
+from core.store.review_records import AnnotatedItem, Candidate, ReviewItem, ReviewPlan
 from core.text.profiles import CaseId
 
 
@@ -35,8 +35,6 @@ def draw(pool: Sequence[Candidate], plan: ReviewPlan) -> list[ReviewItem]:
         raise UsageError(f"There are only {len(ordered):,} items {which}: plan fewer than {plan.number:,}.")
     if plan.sampling in ("specialty", "dataset"):
         chosen = _by_stratum(ordered, plan, rng)
-    elif plan.sampling == "conversation":
-        chosen = _by_conversation(ordered, plan.number, rng)
     else:
         chosen = rng.sample(ordered, plan.number)
     rng.shuffle(chosen)
@@ -59,27 +57,7 @@ def order_for(items: Sequence[ReviewItem], annotator: str, seed: int) -> list[Re
     """Return an annotator's items in the order in which this annotator sees them."""
     assigned = sorted((item for item in items if annotator in item.annotators), key=lambda item: item.number)
     random.Random(f"{seed} {annotator}").shuffle(assigned)
-    # a conversation is read once for all its criteria
-    first_places: dict[str, int] = {}
-    for place, item in enumerate(assigned):
-        first_places.setdefault(_read_with(item), place)
-    return sorted(assigned, key=lambda item: first_places[_read_with(item)])
-
-
-def _read_with(item: ReviewItem) -> str:
-    """Return what is read for an item: the same for all criteria of a conversation."""
-    about = parse_item(item.item)
-    return f"trial {about.trial_id}" if about.kind == "criterion" else item.item
-
-
-def _by_conversation(pool: Sequence[Candidate], number: int, rng: random.Random) -> list[Candidate]:
-    """Return all candidates of conversations at random, until there are enough; of the last one a random part."""
-    by_trial: dict[str, list[Candidate]] = {}
-    for candidate in pool:
-        by_trial.setdefault(parse_item(candidate.item).trial_id, []).append(candidate)
-    trials = rng.sample(list(by_trial), len(by_trial))
-    in_turn = (candidate for trial in trials for candidate in rng.sample(by_trial[trial], len(by_trial[trial])))
-    return list(islice(in_turn, number))
+    return assigned
 
 
 def _by_stratum(pool: Sequence[Candidate], plan: ReviewPlan, rng: random.Random) -> list[Candidate]:
@@ -131,18 +109,20 @@ def case_pool(plan: ReviewPlan, profiles: Mapping[CaseId, StoredProfile] | None 
 
 
 def pool_of(cursor: duckdb.DuckDBPyConnection, plan: ReviewPlan) -> list[Candidate]:
-    """Return every item that a review of this plan may draw, according to what is stored now."""
-    match plan.asks.about:
-        case "vignette" | "case":
-            return case_pool(plan)
-        case "profile":
-            return case_pool(plan, newest_profiles(cursor))
-    pool = rows.candidates(cursor, plan)
-    if not plan.where:
-        return pool
-    cases = stored_cases(cursor, [(candidate.case_key, None) for candidate in pool])
-    fitting = {key for (key, _), case in cases.items() if fits(case, plan.where)}
-    return [candidate for candidate in pool if candidate.case_key in fitting]
+    """Return every item that a review of this plan may draw, according to what is stored now.
+
+    The form asks something about each of them.
+    """
+    about = plan.asks.about
+    if about in ("vignette", "case", "profile"):
+        pool = case_pool(plan, newest_profiles(cursor) if about == "profile" else None)
+    else:
+        pool = rows.candidates(cursor, plan)
+        if plan.where:
+            cases = stored_cases(cursor, [(candidate.case_key, None) for candidate in pool])
+            fitting = {key for (key, _), case in cases.items() if fits(case, plan.where)}
+            pool = [candidate for candidate in pool if candidate.case_key in fitting]
+    return [candidate for candidate in pool if plan.asks.questions_for(candidate.case_key, candidate.specialty)]
 
 
 def case_items(cases: Iterable[Case]) -> dict[str, Case]:

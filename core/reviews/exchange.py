@@ -21,17 +21,17 @@ import orjson
 
 from core import access
 from core.errors import AnamnesisError, UsageError
-from core.judging.form import About, forms
+from core.judging.form import About, Shown, forms
 from core.judging.judgement import Judge, Judgement
 from core.judging.request import numbered
 from core.reviews.answering import answer_in, check_annotator
-from core.reviews.baseline import baseline_cases, own_question, write_trials
-from core.reviews.items import blinded_item, material_of
+from core.reviews.baseline import item_for, own_question, write_trials
+from core.reviews.items import BlindedItem, material_of
 from core.reviews.state import ReviewState, read_states, readable_history, state_of
 from core.spreadsheets import as_written, inert
 from core.store.database import Store
 from core.store.queries.judgements import add_judgements, judgements
-from core.store.queries.trials import offer, trial_origins
+from core.store.queries.trials import trial_origins
 from core.store.queries.utterances import conversations_on
 from core.store.review_records import AnnotatedItem, ItemKind, parse_item
 
@@ -49,7 +49,6 @@ _ABOUT: Mapping[ItemKind, tuple[About, ...]] = {
     "release": ("conversation",),
     "answer": ("answer",),
     "pair": ("pair",),
-    "criterion": ("criterion",),
     "case": ("case",),
     "profile": ("profile",),
 }
@@ -74,32 +73,27 @@ def write_sheet(store: Store, review: str, annotator: str, out: TextIO) -> int:
             if state.value(item.item, annotator, question) is None
             or (annotator in item.annotators and state.unsettled(item, question))
         ]
-        shown = _shown(store, state, item.item, annotator) if due else ""
+        blinded = item_for(store, state, item.item, annotator) if due else None
+        shown = _shown(state, blinded) if blinded else "The conversation or case of this item is no longer stored."
         for name in due:
             question = state.question(item, name)
             assert question is not None
-            if state.form.final:
-                question = own_question(baseline_cases(store, state.review, annotator)[item.item], question)
-            wording, answers = "\n".join(filter(None, (question.wording, question.guidance))), question.answers
+            if state.form.final and blinded is not None and blinded.case is not None:
+                question = own_question(blinded.case, question)
+            wording, answers = "\n".join(filter(None, (question.wording, question.explained))), question.answers
             cells = (state.review.name, item.number, annotator, name, wording, " | ".join(answers), shown, "", "", "")
             writer.writerow(inert(cell) for cell in cells)
             rows += 1
     return rows
 
 
-def _shown(store: Store, state: ReviewState, item: str, annotator: str) -> str:
+def _shown(state: ReviewState, item: BlindedItem) -> str:
     """Return what annotators see of an item, as text."""
-    if state.form.final:
-        return baseline_cases(store, state.review, annotator)[item].vignette
-    with store.read() as cursor:
-        blinded = blinded_item(cursor, item, state.review.plan.case_set, offer(cursor).models)
-    if blinded is None:
-        return "The conversation or case of this item is no longer stored."
-    material = material_of(blinded)
-    statement = state.review.plan.statements.get(parse_item(item).criterion, "")
-    texts = [f"{title}:\n{text}" for title, text in material.texts(state.form.shown)]
+    material = material_of(item)
+    parts: tuple[Shown, ...] = ("vignette",) if state.form.final else state.form.shown
+    texts = [text if state.form.final else f"{title}:\n{text}" for title, text in material.texts(parts)]
     messages = [numbered(number, turn) for number, turn in enumerate(material.messages)]
-    return "\n\n".join(filter(None, (statement, *texts, "\n".join(messages) if "dialogue" in state.form.shown else "")))
+    return "\n\n".join(filter(None, (*texts, "\n".join(messages) if "dialogue" in parts else "")))
 
 
 def export_answers(store: Store, out: TextIO) -> tuple[int, Counter[str]]:

@@ -10,12 +10,13 @@ import time
 
 from core import access
 from core.errors import UsageError
+from core.judging.form import Form
 from core.reviews.baseline import begin_baseline, write_trials
 from core.reviews.drawing import draw, pool_of
 from core.reviews.state import read_state, state_of
 from core.store.database import Store
 from core.store.queries import reviews as rows
-from core.store.review_records import Review, ReviewPlan, Unblinding, parse_item
+from core.store.review_records import Review, ReviewPlan, Unblinding
 
 
 def plan_review(store: Store, name: str, plan: ReviewPlan) -> Review:
@@ -33,9 +34,11 @@ def plan_review(store: Store, name: str, plan: ReviewPlan) -> Review:
             raise UsageError(f"There is a review called {title!r} already: choose another name.")
         pool = pool_of(cursor, plan)
     items = draw(pool, plan)
-    drawn = {parse_item(item.item).criterion for item in items}
-    statements = {key: text for key, text in plan.statements.items() if key in drawn}
-    review = Review(title, plan.model_copy(update={"statements": statements}))
+    about = {candidate.item: (candidate.case_key, candidate.specialty) for candidate in pool}
+    asked = {question for item in items for question in plan.asks.questions_for(*about[item.item])}
+    questions = tuple(question for question in plan.asks.questions if question in asked)
+    form = Form(**{**dict(plan.asks), "questions": questions})  # a copy would have the cached properties of the other
+    review = Review(title, plan.model_copy(update={"form": form}))
     with store.write() as connection:
         rows.add_review(connection, review, items)
     if plan.asks.final:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import takewhile
+from typing import NamedTuple
 
 import duckdb
 
@@ -64,33 +65,62 @@ class AnnotatorProgress:
     ties: int
 
 
+class About(NamedTuple):
+    """What an item is about; an item whose trial is not stored has no model.
+
+    ``models`` are the conditions of its conversations, in the order in which annotators see them; empty for a case.
+    The ``specialty`` of a case is read only where a question of the form is asked about some.
+    """
+
+    case: str
+    specialty: str = ""
+    models: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class JudgedItem:
+    """An item with the answers to one question: annotator → value; ``settled`` is the answer that settles a tie."""
+
+    item: str
+    case: str
+    models: tuple[str, ...]
+    answers: Mapping[str, str]
+    settled: str | None = None
+
+    @property
+    def judged(self) -> tuple[str, ...]:
+        """The answers of the item's annotators, without those who could not judge."""
+        return tuple(value for value in self.answers.values() if value != CANNOT_JUDGE)
+
+    def decided(self, form: Form) -> tuple[str | None, str]:
+        """Return the answer and an empty reason, or ``None`` and the reason why there is none."""
+        return decided(form, self.answers.values(), self.settled)
+
+
 @dataclass(frozen=True)
 class ReviewState:
     """A review with its items and answers.
 
-    ``newest`` is (item, annotator, question) → newest answer; ``about`` is item → case key and specialty, where a
-    question of the form is asked only about some.
+    ``newest`` is (item, annotator, question) → newest answer; ``about`` is item → what it is about.
     """
 
     review: Review
     items: Sequence[ReviewItem]
     newest: Mapping[tuple[str, str, str], Judgement] = field(default_factory=dict)
-    about: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    about: Mapping[str, About] = field(default_factory=dict)
 
     @cached_property
     def by_number(self) -> dict[int, ReviewItem]:
         return {item.number: item for item in self.items}
 
     @cached_property
-    def _settlements(self) -> dict[tuple[str, str], Judgement]:
-        """(item, question) → the first answer of anybody who is not among the item's annotators."""
-        assigned = {item.item: item.annotators for item in self.items}
-        first: dict[tuple[str, str], Judgement] = {}
-        for (item, annotator, question), answer in self.newest.items():
-            if answer.value is not None and annotator not in assigned.get(item, (annotator,)):
-                earlier = first.setdefault((item, question), answer)
-                first[item, question] = min(earlier, answer, key=lambda judgement: judgement.at)
-        return first
+    def _answers(self) -> dict[tuple[str, str], list[Judgement]]:
+        """(item, question) → the newest answers, the first of them first."""
+        places: dict[tuple[str, str], list[Judgement]] = {}
+        for answer in sorted(self.newest.values(), key=lambda answer: answer.at):
+            if answer.value is not None:
+                places.setdefault((answer.subject, answer.question), []).append(answer)
+        return places
 
     @property
     def form(self) -> Form:
@@ -109,12 +139,28 @@ class ReviewState:
         answer = self.newest.get((item, annotator, question))
         return answer.value if answer else None
 
+    def _about(self, item: ReviewItem) -> About:
+        return self.about.get(item.item, About(item.item))
+
     def asked(self, item: ReviewItem) -> tuple[FormQuestion, ...]:
         """Return the questions of the form about an item."""
-        return self.form.questions_for(*self.about.get(item.item, ("", "")))
+        asked = self.form.questions_for(*self._about(item)[:2])
+        return tuple(question for question in asked if not item.questions or question.id in item.questions)
 
     def question(self, item: ReviewItem, question_id: str) -> FormQuestion | None:
         return next((question for question in self.asked(item) if question.id == question_id), None)
+
+    def judged(self, question: FormQuestion) -> list[JudgedItem]:
+        """Return the items about which a question of the form is asked, with its answers."""
+        listed = []
+        for item in self.items:
+            if question in self.asked(item):  # ids are unique for a case only
+                case, _, models = self._about(item)
+                answers = {name: self.value(item.item, name, question.id) for name in item.annotators}
+                given = {name: value for name, value in answers.items() if value is not None}
+                settlement = self.settlement(item, question.id)
+                listed.append(JudgedItem(item.item, case, models, given, settlement.value if settlement else None))
+        return listed
 
     def items_for(self, annotator: str) -> list[ReviewItem]:
         """Return the items that are assigned to an annotator, in the annotator's order."""
@@ -200,7 +246,8 @@ class ReviewState:
 
     def settlement(self, item: ReviewItem, question: str) -> Judgement | None:
         """Return the answer that settles a tie: the first by a person not among the annotators, or by all together."""
-        return self._settlements.get((item.item, question))
+        answers = self._answers.get((item.item, question), ())
+        return next((answer for answer in answers if answer.judge.name not in item.annotators), None)
 
     def settled_by(self, item: ReviewItem, question: str) -> str | None:
         settlement = self.settlement(item, question)
@@ -213,6 +260,7 @@ def states(store: Store) -> list[ReviewState]:
 
 
 def read_states(cursor: duckdb.DuckDBPyConnection) -> list[ReviewState]:
+    """Return all reviews, the newest first."""
     return [_with_answers(cursor, review) for review in rows.reviews(cursor)]
 
 
@@ -256,18 +304,32 @@ def read_state(cursor: duckdb.DuckDBPyConnection, review: str) -> ReviewState:
     return _with_answers(cursor, stored)
 
 
+def read_review(store: Store, review: str | None) -> ReviewState:
+    """Return an unblinded review, by name or the newest; raises ``UsageError`` if it is blinded or not there."""
+    if review is None:
+        unblinded = [state for state in states(store) if not state.blinded and not state.form.final]
+        if not unblinded:
+            raise UsageError("No review is unblinded yet: finish one and unblind it on Judges, under Experts.")
+        return unblinded[0]
+    state = state_of(store, review)
+    if state.blinded:
+        raise UsageError(f"The review {state.review.name} is blinded: unblind it to see figures.")
+    return state
+
+
 def _with_answers(cursor: duckdb.DuckDBPyConnection, review: Review) -> ReviewState:
     answers = judgements(cursor, kinds=("person",), review_id=review.review_id)
     ordered = sorted(answers, key=lambda answer: (answer.subject, answer.question, answer.judge.name))
     newest = {(answer.subject, answer.judge.name, answer.question): answer for answer in ordered}
     items = rows.items_of(cursor, review.review_id)
-    about: dict[str, tuple[str, str]] = {}
-    if any(question.cases or question.specialties for question in review.plan.asks.questions):
-        parsed = {item.item: parse_item(item.item) for item in items}
-        origins = trial_origins(cursor, [item.trial_id for item in parsed.values() if item.trial_id])
-        specialty_of = {case.case_key: case.specialty for case in cases_of(review.plan.case_set)}
-        for name, item in parsed.items():
-            origin = origins.get(item.trial_id)
-            case_key = origin.case_key if origin else item.case_key
-            about[name] = case_key, (origin.specialty if origin else specialty_of.get(case_key)) or ""
+    parsed = {item.item: parse_item(item.item) for item in items}
+    origins = trial_origins(cursor, [trial for item in parsed.values() for trial in item.trials])
+    scoped = any(question.cases or question.specialties for question in review.plan.asks.questions)
+    specialties = {case.case_key: case.specialty for case in cases_of(review.plan.case_set)} if scoped else {}
+    about = {}
+    for name, item in parsed.items():
+        stored = [origins[trial] for trial in item.trials if trial in origins]
+        case = stored[0].case_key if stored else item.case_key or name
+        specialty = stored[0].specialty if stored else specialties.get(case)
+        about[name] = About(case, specialty or "", tuple(origin.model for origin in stored))
     return ReviewState(review, items, newest, about)

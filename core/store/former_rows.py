@@ -12,6 +12,16 @@ from core.store.review_records import parse_item
 FormerRow = Mapping[str, Any]
 
 
+def criterion_of(item: str) -> tuple[str, str] | None:
+    """Return the conversation and the hash of a criterion, of an item of a review up to 0.6; ``None`` for others.
+
+    Such an item was ``criterion:HASH:TRIAL``.
+    """
+    kind, _, rest = item.partition(":")
+    criterion, _, trial = rest.partition(":")
+    return (f"talk:{trial}", criterion) if kind == "criterion" and trial else None
+
+
 def rubric_judgements(row: FormerRow) -> list[dict[str, Any]]:
     """Return a verdict on a criterion of a rubric; the version of the rubric is not stored any more."""
     return [
@@ -126,7 +136,10 @@ def answers_of_people(row: FormerRow) -> list[dict[str, Any]]:
 
     Columns of later versions may be missing.
     """
-    review, item = row.get("review_id") or "", row["item"]
+    review, item, question, against = row.get("review_id") or "", row["item"], row["question"], ""
+    if criterion := criterion_of(item):
+        item, against = criterion
+        question = {"verdict": against, "evidence": f"{against}:words"}.get(question, question)
     outside = "answers" if item.startswith("answer:") else "conversations"
     quotations = [
         {
@@ -143,7 +156,8 @@ def answers_of_people(row: FormerRow) -> list[dict[str, Any]]:
         _judgement(
             subject=item,
             form=outside if review in ("", "release", "imported") else "",
-            question=row["question"],
+            question=question,
+            against=against,
             judge=row["annotator"],
             judge_kind="person",
             value=row.get("value"),

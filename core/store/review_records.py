@@ -15,35 +15,16 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from core.datasets.case_fields import FIELDS as CASE_FIELDS
 from core.errors import UsageError
 from core.events import FORMATS, Format, QuestionType
-from core.judging.form import Form, form_named
-
-YesNo = Literal["yes", "no"]
-ANSWERS: tuple[YesNo, ...] = get_args(YesNo)
+from core.judging.form import RUBRIC, Form, FormQuestion, Option, form_named
 
 
 def yes_no_questions() -> dict[str, str]:
     """Return id → title of the questions on conversations and free responses that are answered yes or no, in order."""
     asked = chain.from_iterable(form_named(name).questions for name in ("conversations", "answers"))
-    return {question.id: question.title for question in asked if question.values == ANSWERS}
+    return {question.id: question.title for question in asked if question.values == ("yes", "no")}
 
 
-@dataclass(frozen=True)
-class ExpertAnswer:
-    """An annotator's answer to one question about one item: a model's conversation or response on one case.
-
-    ``item`` distinguishes several items of a model on a case. ``third``: it was requested because two others differ.
-    """
-
-    model: str
-    case: str
-    question: str
-    annotator: str
-    answer: YesNo
-    item: str = ""
-    third: bool = False
-
-
-ItemKind = Literal["talk", "answer", "case", "profile", "pair", "criterion", "release"]
+ItemKind = Literal["talk", "answer", "case", "profile", "pair", "release"]
 
 
 @dataclass(frozen=True)
@@ -51,9 +32,8 @@ class AnnotatedItem:
     """The subject of a judgement.
 
     ``talk`` and ``answer`` have a stored trial, ``answer`` also the format of its free response; a ``pair`` has two
-    trials on one case, in the order in which they are shown; ``criterion`` has a trial and the hash of a criterion of a
-    rubric; ``case`` has a vignette; ``profile`` also the ``version`` of its stored profile; ``release`` has a model's
-    conversation on a case, which is not stored here.
+    trials on one case, in the order in which they are shown; ``case`` has a vignette; ``profile`` also the ``version``
+    of its stored profile; ``release`` has a model's conversation on a case, which is not stored here.
     """
 
     kind: ItemKind
@@ -63,7 +43,6 @@ class AnnotatedItem:
     case_key: str = ""
     second_trial: str = ""
     version: int = 0
-    criterion: str = ""
 
     def __str__(self) -> str:
         return _ITEMS[self.kind].format(**vars(self))
@@ -77,13 +56,12 @@ _ITEMS: Mapping[str, str] = {
     "talk": "talk:{trial_id}",
     "answer": "answer:{trial_id}:{format}:frq",
     "pair": "pair:{trial_id}|{second_trial}",
-    "criterion": "criterion:{criterion}:{trial_id}",
     "case": "case:{case_key}",
     "profile": "profile:{version}:{case_key}",
     "release": "release:{model}:{case_key}",
 }
 """Kind → how its items are written."""
-_PARTS = {"format": "|".join(FORMATS), "criterion": "[^:]+", "version": r"\d+", "trial_id": "[^|]+"}
+_PARTS = {"format": "|".join(FORMATS), "version": r"\d+", "trial_id": "[^|]+"}
 """Part → its regular expression; others are any text."""
 _READERS = {
     kind: re.compile(
@@ -101,16 +79,16 @@ def parse_item(text: str) -> AnnotatedItem:
     if match is None:
         raise UsageError(
             f"{text[:80]!r} is no item: write talk:TRIAL, answer:TRIAL:FORMAT:frq, pair:TRIAL|TRIAL, "
-            "criterion:HASH:TRIAL, case:CASE, profile:VERSION:CASE or release:MODEL:CASE."
+            "case:CASE, profile:VERSION:CASE or release:MODEL:CASE."
         )
     parts: dict[str, Any] = match.groupdict()
     return AnnotatedItem(kind, **parts | {"version": int(parts.get("version") or 0)})  # type: ignore[arg-type]
 
 
-ReviewSampling = Literal["random", "specialty", "dataset", "disagreement", "conversation"]
+ReviewSampling = Literal["random", "specialty", "dataset", "disagreement"]
 SAMPLINGS: tuple[ReviewSampling, ...] = get_args(ReviewSampling)
 """``specialty`` and ``dataset``: the same number for each model and group, on the same cases; ``disagreement``: only
-items on which graders or rules disagree; ``conversation``: conversations at random, each with all its criteria."""
+items on which graders or rules disagree."""
 ReviewOrder = Literal["own words first", "different people", "choices first"]
 ORDERS: tuple[ReviewOrder, ...] = get_args(ReviewOrder)
 """The order of a baseline's two questions about a vignette. ``own words first``: the choices, which give the answer
@@ -124,12 +102,11 @@ class ReviewPlan(BaseModel):
     """The plan of a review, stored with it, so that its items can be drawn again.
 
     Empty ``runs``, ``models``, ``datasets``, ``specialties`` and ``where`` (fields of cases and their values) are no
-    restriction. ``shared`` is the share of items
+    restriction. ``annotators`` may be given as names with commas between them. ``shared`` is the share of items
     (0 to 1) that several annotators see, as many as ``reviewers`` if there are so many. ``format`` is that of the free
     responses; ``question_types`` and ``order`` are the questions of a baseline and their order; ``case_set`` is the
     data set of reviews of cases and vignettes. ``form`` has the questions as they were when the review was planned;
-    reviews of version 0.5 and earlier have none and use the program's form. ``statements`` are the criteria of the
-    ``rubric`` by their hash, in words, of a review of criteria.
+    reviews of version 0.5 and earlier have none and use the program's form.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -150,12 +127,11 @@ class ReviewPlan(BaseModel):
     shared: float = Field(default=THIRD, ge=0, le=1)
     seed: int = Field(default=20, ge=0)
     form: Form | None = None
-    rubric: str = ""
-    statements: dict[str, str] = Field(default_factory=dict)
 
-    @field_validator("annotators")
+    @field_validator("annotators", mode="before")
     @classmethod
-    def _names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+    def _names(cls, names: str | Sequence[str]) -> tuple[str, ...]:
+        names = names.split(",") if isinstance(names, str) else names
         unique = tuple(dict.fromkeys(" ".join(name.split()) for name in names if name.strip()))
         if not unique:
             raise ValueError("name at least one annotator")
@@ -180,14 +156,8 @@ class ReviewPlan(BaseModel):
                 raise ValueError("different people answer in own words and by choices: ask for both")
             if len(self.annotators) < 2:
                 raise ValueError("different people answer in own words and by choices: name a second annotator")
-        if self.shared and len(self.annotators) < 2 and not self.asks.final:
-            raise ValueError("items are shared by two annotators: name a second one, or share none")
         if self.asks.final and not (self.question_types and set(self.question_types) <= {"mcq", "frq"}):
             raise ValueError("a baseline asks mcq, frq or both")
-        if (self.sampling == "conversation" or self.statements) and self.asks.about != "criterion":
-            raise ValueError("only a review of criteria has a rubric, and is drawn by conversation")
-        if self.asks.about == "criterion" and not self.statements:
-            raise ValueError("choose a rubric with criteria")
         if self.sampling == "disagreement" and self.asks.about not in ("conversation", "answer"):
             raise ValueError("there is no disagreement on these items: draw at random or by specialty")
         return self
@@ -279,7 +249,41 @@ def stored_plan(fields: Mapping[str, Any]) -> ReviewPlan:
     if "order" not in fields:
         types = list(fields.get("question_types") or ("mcq", "frq"))
         fields = {**fields, "order": order_of_0_4(types)}
-    return ReviewPlan.model_validate(fields)
+    present = {name: value for name, value in fields.items() if name not in ("rubric", "statements")}
+    if fields.get("rubric"):
+        form = form_of_criteria(fields["rubric"], fields["statements"])
+        present |= {"kind": form.name, "form": form, "sampling": "random"}
+    return ReviewPlan.model_validate(present)
+
+
+def form_of_criteria(rubric: str, statements: Mapping[str, str]) -> Form:
+    """Return the form of a review of criteria, as versions up to 0.6 planned it: ``statements`` are hash → words.
+
+    Each of its items was one criterion of a conversation (``core.store.former_rows.criterion_of``).
+    """
+    values = ("met", "not met", "not applicable")
+    questions = [
+        FormQuestion(
+            id=key,
+            title=words,
+            wording=words,
+            options=tuple(Option(value=value, label=value.capitalize()) for value in values),
+            yes=("met",),
+            against=key,
+        )
+        for key, words in statements.items()
+    ]
+    words = [
+        FormQuestion(id=f"{q.id}:words", title="Evidence", wording="Which words decide?", kind="span", optional=True)
+        for q in questions
+    ]
+    return Form(
+        name=f"{RUBRIC}{rubric}",
+        title="Criteria of a rubric",
+        about="conversation",
+        shows=("dialogue",),
+        questions=(*questions, *words),
+    )
 
 
 def planned(**fields: object) -> ReviewPlan:
@@ -321,11 +325,15 @@ class Review:
 
 @dataclass(frozen=True)
 class ReviewItem:
-    """One item: its number in the review, from 1 (each annotator has a different order), and its annotators."""
+    """One item: its number in the review, from 1 (each annotator has a different order), and its annotators.
+
+    ``questions`` are the only ones that are asked about it; empty for all of the form.
+    """
 
     item: str
     number: int
     annotators: tuple[str, ...]
+    questions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

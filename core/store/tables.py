@@ -20,6 +20,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from core.store.former_rows import criterion_of
 from core.store.stored_table import Integer, Json, People, Row, Table
 
 TableRow = tuple[Any, ...]
@@ -337,13 +338,19 @@ class JournalPositionRow(Row, table="journal_positions"):
 
 
 @dataclass
-class ReviewItemRow(Row, table="review_items", of="item", key="review_id item", part=True, item="item"):
-    """An item of a review."""
+class ReviewItemRow(Row, table="review_items", of="item", key="review_id number", part=True, item="item"):
+    """An item of a review; a criterion of a conversation, as in versions up to 0.6, is a question about it."""
 
     review_id: str
     item: str
     number: Integer  # from 1, before each annotator's own shuffle
     annotators: Sequence[str]  # a third is asked only if two differ
+    questions: Sequence[str] | None = None  # the only ones that are asked about it; None: all of the form
+
+    def __post_init__(self) -> None:
+        if criterion := criterion_of(self.item):
+            self.item, question = criterion
+            self.questions = [question, f"{question}:words"]
 
 
 @dataclass

@@ -23,9 +23,7 @@ def draw_rubric_judges() -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         name = choose("Rubric", list(rubrics), "rubric", names=lambda name: rubrics[name] or name, width=360)
         link("rubrics", "Scores under this rubric", "rule", rubric=name)
-    nothing = (
-        "People judged none of these criteria: plan a review *Criteria of a rubric* under Experts, and unblind it."
-    )
+    nothing = "People judged none of these criteria: plan a review by this rubric under Experts, and unblind it."
     for key, section in _SECTIONS.items():
         empty = nothing if section is BY_AXIS else ""
         draw_section(section, Selection(), options={"form": f"{RUBRIC}{name}"}, name=f"rubric_{key}", empty=empty)

@@ -52,7 +52,7 @@ _GOES = {
 def draw_chat(
     events: Sequence[Event],
     draft: Draft | None,
-    words: str = "",
+    words: str | Mapping[int, str] = "",
     *,
     fw: Framework | None = None,
     thoughts: Mapping[str, str] | None = None,
@@ -62,7 +62,7 @@ def draw_chat(
     Args:
         events: Events of the trial.
         draft: The message that is being written, if any.
-        words: Words to highlight.
+        words: Words to highlight in all messages, or number of a message → words.
         fw: Framework of the trial; by default read from the events.
         thoughts: Call id → reasoning, drawn folded under each message; by default read from the events. Empty if a
             person plays, who must not read it.
@@ -75,7 +75,8 @@ def draw_chat(
     for event in events:
         match event:
             case Utterance():
-                _draw_utterance(event, speech, assessments.get(event.turn), words, reasoning.get(event.call_id or ""))
+                marked = words if isinstance(words, str) else words.get(event.turn, "")
+                _draw_utterance(event, speech, assessments.get(event.turn), marked, reasoning.get(event.call_id or ""))
             case Called():
                 failed_call_id = event.call.call_id if event.call.error else ""
             case Ended():

@@ -48,10 +48,10 @@ from core.models.register import Entry, add, keep, remove
 from core.models.registry import load_registry
 from core.models.spec import is_private
 from core.prompts import load_pack
-from core.reviews.answering import comment, record
+from core.reviews.answering import record
 from core.reviews.exchange import export_answers
 from core.reviews.reviewing import plan_review, unblind, withdraw
-from core.reviews.state import state_of
+from core.reviews.state import COMMENT, state_of
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.fact_sets import save_facts
@@ -318,7 +318,7 @@ def test_a_viewer_answers_reviews_under_their_own_name(server: Store) -> None:
         state = state_of(server, "First")
         own_item = state.items_for(VIEWER)[0]
         record(server, "First", own_item.number, VIEWER, state.review.plan.questions[0], "yes")
-        comment(server, "First", own_item.number, VIEWER, "Clear.")
+        record(server, "First", own_item.number, VIEWER, COMMENT, "Clear.")
         assert state_of(server, "First").value(own_item.item, VIEWER, state.review.plan.questions[0]) == "yes"
         item_of_ben = state.items_for("Ben")[0]
         with pytest.raises(NotAllowedError, match="cannot answer as Ben"):
@@ -389,7 +389,7 @@ ATTEMPTS: dict[str, Callable[[Store, Path], object]] = {
     "plan a review": lambda store, _: plan_review(store, "Second", a_plan()),
     "unblind a review": lambda store, _: unblind(store, "First", VIEWER, "curious"),
     "withdraw a review": lambda store, _: withdraw(store, "First", "curious"),
-    "answer as somebody else": lambda store, _: comment(store, "First", 1, "Ben", "Hm."),
+    "answer as somebody else": lambda store, _: record(store, "First", 1, "Ben", COMMENT, "Hm."),
     "add the sample study": lambda store, _: add_sample(store),
 }  # fmt: skip
 

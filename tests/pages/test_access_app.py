@@ -8,8 +8,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core import access, paths
-from core.reviews.answering import comment, record
-from core.reviews.state import state_of
+from core.reviews.answering import record
+from core.reviews.state import COMMENT, state_of
 from core.store.database import Store
 from pages.kit.navigation import PAGES
 from tests.core.test_access import OTHER, RUNNER, VIEWER
@@ -92,7 +92,7 @@ def test_what_others_answered_in_a_blinded_review_is_not_shown_by_its_address(op
         state = state_of(Store(), "First")
         review, number = state.review.review_id, state.items_for("Ben")[0].number
         record(Store(), "First", number, "Ben", state.review.plan.questions[0], "yes")
-        comment(Store(), "First", number, "Ben", "Clearly the stronger one.")
+        record(Store(), "First", number, "Ben", COMMENT, "Clearly the stronger one.")
     place = {"judges_part": "Experts", "review": review, "annotator": "Ben", "item": str(number)}
     for name, visible in ((VIEWER, False), (RUNNER, False)):
         app = open_as(name, "judges", **place)

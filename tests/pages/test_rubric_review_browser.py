@@ -1,4 +1,4 @@
-"""Two experts judge thirty criteria of ten conversations in a browser by keyboard; the figures outlive the database."""
+"""Two experts judge ten conversations by a rubric in a browser by keyboard; the figures outlive the database."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 from core.judging.rubric import rubric_of
 from core.measures import agreement, calibration
 from core.measures.base import MetricRequest
-from core.measures.rubrics.labels import statements_for
 from core.reviews.reviewing import plan_review, unblind
 from core.reviews.state import state_of
 from core.store.database import Store
@@ -28,7 +27,7 @@ from tests.support.browsing import press_key, visiting
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-ITEMS = 30
+ITEMS = 10
 PAIN = {"id": "pain", "criterion": "The doctor asks about pain", "points": 2, "axis": "data gathering"}
 ASKED = {"fever": set(FEVER), "cough": set(COUGH), "pain": set(range(8, 11))}
 """Criterion → the numbers of the conversations in which it is met."""
@@ -57,20 +56,16 @@ def status(store: Store, **options: Any) -> list[Any]:
     return list(agreement.report.rows(MetricRequest(store), "rubric:demo", part="status", by="axis", **options))
 
 
-def test_two_experts_judge_thirty_criteria_and_the_status_of_the_judge_follows(
+def test_two_experts_judge_ten_conversations_and_the_status_of_the_judge_follows(
     page: Page, dashboard: Dashboard
 ) -> None:
     store = Store(dashboard.database)
     rubric = {**RUBRIC, "all": [*RUBRIC["all"], PAIN]}
     with ThreadPoolExecutor(1) as thread:  # this thread has the event loop of the browser
         thread.submit(store_judged, store, rubric).result()
-    statements = statements_for(rubric_of(dict(rubric), "here"))
-    plan = planned(
-        kind="criteria", number=ITEMS, annotators=("Ada", "Ben"), shared=1.0, runs=("run",), rubric="demo",
-        statements=statements, sampling="conversation",
-    )  # fmt: skip
+    form = rubric_of(dict(rubric), "here").form
+    plan = planned(kind=form.name, form=form, number=ITEMS, annotators="Ada, Ben", shared=1.0, runs=("run",))
     review = plan_review(store, "Criteria", plan)
-    words = {key: text.rpartition(" ")[2] for key, text in statements.items()}
     for expert in ("Ada", "Ben"):
         page.goto(f"{dashboard.address}/judges?judges_part=Experts&review={review.review_id}&annotator={expert}")
         settle(page)
@@ -81,12 +76,15 @@ def test_two_experts_judge_thirty_criteria_and_the_status_of_the_judge_follows(
                 settle(page)
                 ready(page, step)
                 expect(page.get_by_text(f"{step - 1} of {ITEMS} answered")).to_be_visible()
-            about = parse_item(item.item)
-            expect(page.get_by_text(statements[about.criterion], exact=True)).to_be_visible()
             assert not re.search(r"secret-one", page.content())
-            met = int(about.trial_id.rpartition("/")[2]) in ASKED[words[about.criterion]]
-            press_key(page, "a" if met else "b", page.get_by_text(f"{step} of {ITEMS} answered"))
-            page.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]')
+            number = int(parse_item(item.item).trial_id.rpartition("/")[2])
+            shown = [page.get_by_text(question.wording, exact=True) for question in form.questions]
+            expect(shown[0]).to_be_visible()
+            for question, after in zip(
+                form.questions, [*shown[1:], page.get_by_text(f"{step} of {ITEMS} answered")], strict=True
+            ):
+                press_key(page, "a" if number in ASKED[question.id] else "b", after)
+                page.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]')
             if step < ITEMS:
                 press_key(page, "j", page.get_by_text(f"Item {step + 1} of {ITEMS}", exact=True))
     assert state_of(store, review.review_id).missing == 0

@@ -1,8 +1,8 @@
 """Figures of the experts' answers: shares, paired tests, and the error of a grader.
 
-The experts' answer is that of the single annotator, that of both if they agree, or else that of the third. Items about
-one case are correlated: intervals resample cases with all their items (``core.stats.smoothed``). Models' names are
-available only for unblinded reviews.
+The experts' answer is that of the single annotator, that of both if they agree, or else that of the third
+(``core.reviews.state.decided``). Items about one case are correlated: intervals resample cases with all their items
+(``core.stats.smoothed``). Models' names are available only for unblinded reviews.
 
 A grader of free responses is compared with experts answer by answer and count by count. Accuracies are corrected for
 its error by the estimator of Rogan and Gladen (American Journal of Epidemiology 1978, 107:71), with 95 % intervals.
@@ -12,20 +12,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import combinations
-from typing import Any, Literal
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, islice
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from core.errors import UsageError
 from core.events import COUNTED
-from core.judging.judgement import Judgement
+from core.judging.form import CANNOT_JUDGE, form_named
 from core.measures.base import Columns, Row
 from core.reviews.exchange import IMPORTED, RELEASE
-from core.reviews.state import TIED, ReviewState
+from core.reviews.state import TIED, ReviewState, decided
 from core.stats.differences import mcnemar, paired_counts
 from core.stats.intervals import NOTHING, Interval, wilson_if_alike
 from core.stats.ratios import percentiles, ratio, resampled_sums
@@ -35,51 +35,101 @@ from core.store.queries.answers import CaseScore
 from core.store.queries.grades import free_verdicts
 from core.store.queries.judgements import judgements
 from core.store.queries.trials import trial_origins
-from core.store.review_records import AnnotatedItem, ExpertAnswer, YesNo, parse_item, yes_no_questions
+from core.store.review_records import parse_item, yes_no_questions
 
-How = Literal["single", "agreed", "tie_broken", "open"]
-TIE_BREAKER = "d3"
-"""The third annotator of the release."""
+TIE_BREAKERS = ("d3", "release d3")
+"""Names of the release's third annotator, in its workbooks and as imported."""
 
 
-@dataclass(frozen=True)
-class Decision:
-    """The answer to one question about one item and how it was decided; ``None`` while a tie is open."""
+class ExpertAnswer(NamedTuple):
+    """An annotator's answer, yes or no, on a model's conversation or response on a case.
+
+    ``item`` distinguishes several of a model on a case.
+    """
 
     model: str
     case: str
     question: str
-    answer: YesNo | None
-    how: How
-    answers: dict[str, YesNo] = field(default_factory=dict)
-    """Annotator → answer, without annotators who were asked to break a tie."""
+    annotator: str
+    answer: str
     item: str = ""
 
 
-def decide(judgements: Iterable[ExpertAnswer], tie_breaker: str = TIE_BREAKER) -> list[Decision]:
-    """Return one decision for every model, case, item and question, in the order in which they first occur.
+@dataclass(frozen=True)
+class Decision:
+    """The answer to one question about one item, ``None`` while a tie is open.
 
-    A third judgement, or one by the annotator ``tie_breaker``, counts only if two others differ; of several third
-    judgements the first counts.
+    ``answers`` is annotator → answer, without annotators who were asked to break a tie.
     """
-    answers_by_key: dict[tuple[str, str, str, str], dict[str, YesNo]] = {}
-    third: dict[tuple[str, str, str, str], YesNo] = {}
-    for judgement in judgements:
-        key = (judgement.model, judgement.case, judgement.item, judgement.question)
-        answers = answers_by_key.setdefault(key, {})
-        if judgement.third or judgement.annotator == tie_breaker:
-            third.setdefault(key, judgement.answer)
-        else:
-            answers[judgement.annotator] = judgement.answer
+
+    model: str
+    case: str
+    question: str
+    answer: str | None
+    answers: Mapping[str, str]
+    item: str = ""
+
+
+def decide(answers: Iterable[ExpertAnswer]) -> list[Decision]:
+    """Return one decision for every model, case, question and item, in the order in which they first occur.
+
+    Of more than two annotators of an item, the third in the order of the answers decides if the first two differ;
+    ``TIE_BREAKERS`` are never among these two.
+    """
+    by_place: dict[tuple[str, ...], dict[str, str]] = {}
+    for model, case, question, annotator, answer, item in answers:
+        by_place.setdefault((model, case, question, item), {})[annotator] = answer
+    form = form_named("conversations")
     decisions = []
-    for (model, case, item, question), answers in answers_by_key.items():
-        how: How = "single" if len(answers) == 1 else "agreed"
-        answer: YesNo | None = next(iter(answers.values()), None)
-        if len(set(answers.values())) != 1:
-            answer = third.get((model, case, item, question))
-            how = "tie_broken" if answer else "open"
-        decisions.append(Decision(model, case, question, answer, how, answers, item))
+    for (model, case, question, item), given in by_place.items():
+        first = dict(islice((pair for pair in given.items() if pair[0] not in TIE_BREAKERS), 2))
+        third = next((said for name, said in given.items() if name not in first), None)
+        value, _ = decided(form, first.values(), third)
+        decisions.append(Decision(model, case, question, value, first, item))
     return decisions
+
+
+def decisions_of(state: ReviewState) -> list[Decision]:
+    """Return the decisions of an unblinded review, by model; raise ``UsageError`` if it is blinded."""
+    if not state.review.unblinded:
+        raise UsageError(f"The review {state.review.name} is blinded: unblind it to see figures by model.")
+    known = yes_no_questions()
+    decisions = [
+        Decision(
+            item.models[0] if item.models else "unknown",
+            item.case,
+            question.id,
+            item.decided(state.form)[0],
+            {name: answer for name, answer in item.answers.items() if answer != CANNOT_JUDGE},
+            item.item,
+        )
+        for question in state.form.questions
+        if question.id in known
+        for item in state.judged(question)
+        if item.judged or item.settled
+    ]
+    return sorted(decisions, key=lambda decision: decision.model)
+
+
+def imported_decisions(store: Store) -> list[Decision]:
+    """Return the decisions on imported answers."""
+    questions = yes_no_questions()
+    with store.read() as cursor:
+        stored = [answer for source in (RELEASE, IMPORTED) for answer in judgements(cursor, review_id=source)]
+        answers = [(a, parse_item(a.subject)) for a in sorted(stored, key=lambda answer: answer.at)]
+        origins = trial_origins(cursor, [item.trial_id for _, item in answers if item.trial_id])
+    return decide(
+        ExpertAnswer(
+            origin.model if (origin := origins.get(item.trial_id)) else item.model or "unknown",
+            origin.case_key if origin else item.case_key or "unknown",
+            answer.question,
+            answer.judge.name,
+            answer.value,
+            answer.subject,
+        )
+        for answer, item in answers
+        if answer.question in questions and answer.value in ("yes", "no")
+    )
 
 
 VALUE = Columns("value", "low", "high", "n")
@@ -276,34 +326,6 @@ def _estimates(sums: Floats) -> tuple[Floats, Floats]:
         return apparent, rogan_gladen(apparent, both / (both + expert_only), neither / (neither + grader_only))
 
 
-RELEASE_THIRD = "release d3"
-
-
-def decisions_of(store: Store, state: ReviewState) -> list[Decision]:
-    """Return the decisions of an unblinded review, by model; raise ``UsageError`` if it is blinded."""
-    if not state.review.unblinded:
-        raise UsageError(f"The review {state.review.name} is blinded: unblind it to see figures by model.")
-    assigned = {item.item: item.annotators for item in state.items}
-    ordered = sorted(state.newest.values(), key=lambda answer: answer.at)
-    answers = _expert_answers(store, ordered, lambda a: a.judge.name not in assigned.get(a.subject, ()))
-    return sorted(decide(answers, tie_breaker=""), key=lambda decision: decision.model)
-
-
-def imported_judgements(store: Store) -> list[ExpertAnswer]:
-    """Return the imported answers; of three to one question, the last breaks a tie."""
-    with store.read() as cursor:
-        stored = [answer for source in (RELEASE, IMPORTED) for answer in judgements(cursor, review_id=source)]
-    annotators: dict[tuple[str, str], list[str]] = {}
-    for answer in sorted(stored, key=lambda answer: answer.at):
-        annotators.setdefault((answer.subject, answer.question), []).append(answer.judge.name)
-
-    def is_third(answer: Judgement) -> bool:
-        others = annotators[answer.subject, answer.question][2:]
-        return answer.judge.name == RELEASE_THIRD or answer.judge.name in others
-
-    return _expert_answers(store, stored, is_third)
-
-
 def against_grader(store: Store, decisions: Iterable[Decision]) -> tuple[list[JudgedAnswer], dict[str, int]]:
     """Match every grader's newest verdict on a free response with the experts' decision on it.
 
@@ -337,22 +359,3 @@ def means_by_model(scores: Iterable[CaseScore]) -> dict[str, dict[str, float]]:
         if score.score is not None:
             means.setdefault(score.model, {})[score.case_key] = score.score
     return means
-
-
-def _expert_answers(
-    store: Store, judged: Sequence[Judgement], is_third: Callable[[Judgement], bool]
-) -> list[ExpertAnswer]:
-    questions = yes_no_questions()
-    answers = [a for a in judged if a.question in questions and a.value in ("yes", "no")]
-    items = {answer.subject: parse_item(answer.subject) for answer in answers}
-    with store.read() as cursor:
-        by_trial = trial_origins(cursor, [item.trial_id for item in items.values() if item.trial_id])
-
-    def model_and_case(item: AnnotatedItem) -> tuple[str, str]:
-        subject = by_trial.get(item.trial_id)
-        return (subject.model, subject.case_key) if subject else (item.model or "unknown", item.case_key or "unknown")
-
-    return [
-        ExpertAnswer(*model_and_case(items[a.subject]), a.question, a.judge.name, a.value, a.subject, is_third(a))  # type: ignore[arg-type]
-        for a in answers
-    ]

@@ -16,7 +16,6 @@ from core.case import Case
 from core.datasets.select import cases_of
 from core.errors import UsageError
 from core.judging.form import FormQuestion, forms
-from core.measures.experts.judged import judged_items
 from core.reviews.state import ReviewState, state_of
 from core.store.database import Store
 from core.store.queries.case_labels import CaseLabel, LabelField, add_labels, filled_value, label_of, lines_of
@@ -50,7 +49,7 @@ def filling_of(store: Store, state: ReviewState) -> Filling:
     left_out: Counter[str] = Counter()
     minority: dict[str, tuple[str, ...]] = {}
     for question, field_name in questions.items():
-        for item in judged_items(store, state, question.id):
+        for item in state.judged(question):
             case = cases.get(item.case)
             if case is None:
                 left_out["the case is not in its data set any more"] += 1

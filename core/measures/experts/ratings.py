@@ -16,13 +16,12 @@ from typing import Annotated, Any, Literal
 
 from core.errors import UsageError
 from core.judging.calibration import Trust
-from core.judging.form import CANNOT_JUDGE, FormQuestion
+from core.judging.form import CANNOT_JUDGE, NOT_APPLICABLE, FormQuestion
 from core.measures.agreement import grouped, note_status, statuses
 from core.measures.base import Columns, Listed, MetricRequest, Row, Section, metric
 from core.measures.experts.completeness import completeness_rows
-from core.measures.experts.judged import JudgedItem, judged_items, read_review
 from core.measures.opinions import Opinions, read_opinions
-from core.reviews.state import ReviewState
+from core.reviews.state import JudgedItem, ReviewState, read_review
 from core.stats.scores import score_interval
 from core.stats.smoothed import ratio_interval
 
@@ -55,7 +54,7 @@ def report(
         note_status(request, rows)
 
     def items_about(question: FormQuestion) -> list[JudgedItem]:
-        return by_judge[question.id] if judge else judged_items(request.store, state, question.id)
+        return by_judge[question.id] if judge else state.judged(question)
 
     if part == "shares":
         for question in state.form.questions:
@@ -107,8 +106,8 @@ def _shares(judged: Iterable[JudgedItem], state: ReviewState, question: FormQues
     """Yield the share (0 to 1) of each answer among the decided items of a model."""
     for model, items in _by_models(judged).items():
         decisions = [(item, *item.decided(state.form)) for item in items]
-        excluded = Counter(reason for _, _, reason in decisions if reason)
-        decided = Counter(item.case for item, value, _ in decisions if value is not None)
+        excluded = Counter(reason or NOT_APPLICABLE for _, value, reason in decisions if value not in question.values)
+        decided = Counter(item.case for item, value, _ in decisions if value in question.values)
         for option in question.options:
             chosen = Counter(item.case for item, value, _ in decisions if value == option.value)
             n = decided.total()
@@ -154,11 +153,8 @@ def _times(state: ReviewState, hourly_rate: float | None) -> Iterator[Mapping[st
     seconds: dict[str, list[float]] = {}
     for item in state.items:
         for name in item.annotators:
-            saved = [
-                answer.seconds
-                for (about, person, _), answer in state.newest.items()
-                if (about, person) == (item.item, name) and answer.seconds is not None
-            ]
+            answers = (state.newest.get((item.item, name, question.id)) for question in state.asked(item))
+            saved = [answer.seconds for answer in answers if answer and answer.seconds is not None]
             if saved and state.complete(item, name):
                 seconds.setdefault(name, []).append(max(saved))
     if len(seconds) > 1:

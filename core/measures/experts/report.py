@@ -18,10 +18,9 @@ from core.measures.experts.adjudication import (
     case_counts,
     confusion,
     count_agreement,
-    decide,
     decisions_of,
     figure_of_grader,
-    imported_judgements,
+    imported_decisions,
     pairs,
     shares,
 )
@@ -84,8 +83,8 @@ def read_decisions(store: Store, review: str | None = None, imported: bool = Fal
     Raises ``UsageError`` if the review is blinded, ``AnamnesisError`` if the release is not imported.
     """
     if review is not None:
-        return decisions_of(store, state_of(store, review))
-    return decide(imported_judgements(store), tie_breaker="") if imported else release_decisions(store)
+        return decisions_of(state_of(store, review))
+    return imported_decisions(store) if imported else release_decisions(store)
 
 
 def printed_figures() -> dict[str, dict[str, str]]:
@@ -167,7 +166,7 @@ def _review_grader(request: MetricRequest, state: ReviewState) -> Iterator[Row]:
     if state.review.plan.kind != "answers":
         raise UsageError(f"The review {state.review.name} is not about free responses, so it has no grader.")
     drawn_for_disagreement = state.review.plan.sampling == "disagreement"
-    answers, excluded = against_grader(request.store, decisions_of(request.store, state))
+    answers, excluded = against_grader(request.store, decisions_of(state))
     for grader in dict.fromkeys(answer.grader for answer in answers):
         judged = [answer for answer in answers if answer.grader == grader]
         rows = [*confusion(grader, judged), *count_agreement(grader, case_counts(judged).values())]

@@ -25,12 +25,12 @@ from core.frameworks import starts
 from core.frameworks.base import Arm, released
 from core.judging.judgement import Judge, Judgement
 from core.measures.base import Row as Figure
-from core.measures.experts.adjudication import Counts, Decision, count_agreement, decide
+from core.measures.experts.adjudication import Counts, Decision, ExpertAnswer, count_agreement, decide
 from core.reviews.exchange import RELEASE, ImportedAnswers, add_imported
 from core.store.database import Store
 from core.store.queries.releases import ReleasedRun, document, released_runs
 from core.store.queries.utterances import conversations_on
-from core.store.review_records import AnnotatedItem, ExpertAnswer, YesNo
+from core.store.review_records import AnnotatedItem
 
 FOLDER = "results/expert_annotations"
 FILES = {
@@ -41,7 +41,6 @@ FILES = {
 """Annotator → workbook inside the release; the third breaks ties."""
 MODELS = {"GPT-4": "gpt_4", "GPT-3.5": "gpt_3_5", "Mistral-v2": "mistral_v2_7b", "LLaMA2": "llama_2_7b"}
 _QUESTIONS: dict[str, str] = {"Q1": "single_diagnosis", "Q2": "complete_history", "Q3": "medical_terms"}
-_ANSWERS: dict[str, YesNo] = {"yes": "yes", "no": "no"}
 _WORDS = _CONVERSATION, _DIAGNOSIS = "multi-turn conversation", "final diagnosis"
 SheetRow = Sequence[Any]
 
@@ -55,7 +54,7 @@ class WorkbookRow:
     annotator: str
     conversation: str
     diagnosis: str
-    answers: Mapping[str, YesNo]
+    answers: Mapping[str, str]
 
 
 def expert_answers(rows: Iterable[WorkbookRow]) -> Iterator[ExpertAnswer]:
@@ -108,9 +107,9 @@ def _of_sheet(title: str, rows: Iterator[SheetRow], annotator: str) -> Iterator[
         )
 
 
-def _answer(cell: Any, where: str) -> YesNo:
-    answer = _ANSWERS.get(str(cell).strip().lower())
-    if answer is None:
+def _answer(cell: Any, where: str) -> str:
+    answer = str(cell).strip().lower()
+    if answer not in ("yes", "no"):
         raise AnamnesisError(f"{where}: {str(cell)[:40]!r} is neither yes nor no.")
     return answer
 

@@ -121,7 +121,7 @@ def corrected_of_review(
     represent all answers, so they are not drawn for disagreement.
     """
     plan = state.review.plan
-    answers, _ = against_grader(store, decisions_of(store, state))
+    answers, _ = against_grader(store, decisions_of(state))
     with store.read() as cursor:
         origins = trial_origins(cursor, sorted({parse_item(answer.item).trial_id for answer in answers}))
         within = [case.case_key for case in cases(cursor) if fits(case, plan.where)] if plan.where else None

@@ -26,7 +26,7 @@ from core.errors import UsageError
 from core.frameworks.starts import CAMPAIGN, TERMS, Missing
 from core.judging.patient_rule import ABOUT, KINDS, PRECISE, RULES, ReplyMarkKind, terms_in
 from core.measures.base import CASES_OF_RUNS, Columns, Listed, MetricRequest, Note, Row, Section, bounded, metric
-from core.measures.experts.adjudication import decide
+from core.measures.experts.adjudication import ExpertAnswer, decide
 from core.measures.experts.workbooks import release_rows
 from core.measures.missing import measure_missing
 from core.measures.patients.marks import PATIENT_MARKS
@@ -37,7 +37,6 @@ from core.stats.smoothed import ratio_interval
 from core.store.database import Store
 from core.store.queries.judgements import judgements
 from core.store.queries.scores_of_patients import Hit, conversations, hits
-from core.store.review_records import ExpertAnswer
 from core.store.selection import Selection, select
 
 By = Literal["patient", "run", "doctor", "specialty", "dataset"]

@@ -7,16 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from core.judging.calibration import JudgedStatement
-from core.judging.rubric import Rubric
-from core.measures.experts.judged import judged_items
+from core.judging.form import RUBRIC
 from core.measures.rubrics.scores import JudgedConversation, Outcome, point_sums
 from core.reviews.rubrics import rubric_named
 from core.reviews.state import states
 from core.store.database import Store
 from core.store.review_records import parse_item
 
-VERDICT = "verdict"
-"""The question of the form that says whether a criterion is met."""
 _VALUES = {"met": True, "not met": False}
 Place = tuple[str, str]
 """A conversation and the hash of a criterion."""
@@ -38,15 +35,6 @@ class ExpertVerdicts(NamedTuple):
     restricted: Mapping[str, str] = {}
 
 
-def statements_for(rubric: Rubric) -> dict[str, str]:
-    """Return hash → criterion in words, with the condition under which it applies, for a review of criteria."""
-    return {
-        scoped.criterion.hash: scoped.criterion.criterion
-        + (f" (It applies only if: {scoped.criterion.when})" if scoped.criterion.when else "")
-        for scoped in rubric.scoped()
-    }
-
-
 def expert_verdicts(store: Store, rubric: str) -> ExpertVerdicts:
     """Return the decided verdicts of all unblinded reviews on the criteria of a rubric, in their present wording."""
     hashes = {scoped.criterion.hash for scoped in rubric_named(store, rubric).scoped()}
@@ -55,21 +43,22 @@ def expert_verdicts(store: Store, rubric: str) -> ExpertVerdicts:
     undecided = 0
     restricted = {}
     for state in states(store):  # the newest first
-        plan = state.review.plan
-        if state.form.about != "criterion" or state.blinded or not hashes & plan.statements.keys():
+        asked = [question for question in state.form.questions if question.hash in hashes]
+        if not state.form.name.startswith(RUBRIC) or state.blinded or not asked:
             continue
-        for item in judged_items(store, state, VERDICT):
-            about = parse_item(item.item)
-            place = (about.trial_id, about.criterion)
-            if about.criterion not in hashes or place in verdicts:
-                continue
-            met = _VALUES.get(item.decided(state.form)[0] or "")
-            if met is None:
-                undecided += bool(item.answers)
-                continue
-            verdicts[place] = met
-            if plan.sampling in ("specialty", "dataset"):
-                strata[place] = plan.sampling
+        plan = state.review.plan
+        for question in asked:
+            for item in state.judged(question):
+                place = (parse_item(item.item).trial_id, question.hash)
+                if place in verdicts:
+                    continue
+                met = _VALUES.get(item.decided(state.form)[0] or "")
+                if met is None:
+                    undecided += bool(item.answers)
+                    continue
+                verdicts[place] = met
+                if plan.sampling in ("specialty", "dataset"):
+                    strata[place] = plan.sampling
         parts = [*plan.specialties, *plan.datasets, *(f"{field} {value}" for field, value in plan.where)]
         if parts:
             restricted[state.review.name] = ", ".join(parts)

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from core.errors import AnamnesisError
 from core.frameworks.base import framework
+from core.judging.form import RUBRIC
 from core.store.queries.runs import CAMPAIGNS
 from core.store.review_records import (
     AnnotatedItem,
@@ -49,7 +50,7 @@ def candidates(cursor: duckdb.DuckDBPyConnection, plan: ReviewPlan) -> list[Cand
     }
     if form.framework:
         filters["frameworks"] = (form.framework,)
-    elif form.about != "criterion":
+    elif not form.name.startswith(RUBRIC):
         filters["arm"] = f"{plan.format}:frq"
     if not plan.runs:
         filters |= {"sources": CAMPAIGNS, "personas": ("",), "pictures": False}
@@ -64,8 +65,6 @@ def candidates(cursor: duckdb.DuckDBPyConnection, plan: ReviewPlan) -> list[Cand
     rows = cursor.execute(sql, chosen.parameters(sql)).fetchall()
     if form.about == "pair":
         return _pairs(rows, plan.seed)
-    if form.about == "criterion":
-        return _criteria(cursor, plan, rows)
     kind: ItemKind = "answer" if form.about == "answer" else "talk"
     return [
         Candidate(
@@ -90,22 +89,6 @@ def _pairs(rows: Sequence[tuple[Any, ...]], seed: int) -> list[Candidate]:
                 models = " and ".join(sorted((one[1], other[1])))
                 pairs.append(Candidate(str(item), models, case_key, one[3] or "", one[4] or ""))
     return pairs
-
-
-def _criteria(cursor: duckdb.DuckDBPyConnection, plan: ReviewPlan, rows: Sequence[tuple[Any, ...]]) -> list[Candidate]:
-    """Return the criteria that a judge has judged in these conversations: people judge a part of the same items."""
-    by_trial = {row[0]: row for row in rows}
-    judged = cursor.execute(_JUDGED, {"trials": list(by_trial), "criteria": list(plan.statements)}).fetchall()
-    return [
-        Candidate(
-            str(AnnotatedItem("criterion", trial_id, criterion=criterion)),
-            by_trial[trial_id][1],
-            by_trial[trial_id][2],
-            by_trial[trial_id][3] or "",
-            by_trial[trial_id][4] or "",
-        )
-        for trial_id, criterion in judged
-    ]
 
 
 def add_review(connection: duckdb.DuckDBPyConnection, review: Review, items: Sequence[ReviewItem]) -> None:
@@ -151,10 +134,10 @@ def reviewed_runs(cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> 
 
 
 def items_of(cursor: duckdb.DuckDBPyConnection, review_id: str) -> list[ReviewItem]:
-    sql = "SELECT item, number, annotators FROM review_items WHERE review_id = ? ORDER BY number"
+    sql = "SELECT item, number, annotators, questions FROM review_items WHERE review_id = ? ORDER BY number"
     return [
-        ReviewItem(item, number, tuple(annotators))
-        for item, number, annotators in cursor.execute(sql, [review_id]).fetchall()
+        ReviewItem(item, number, tuple(annotators), tuple(questions or ()))
+        for item, number, annotators, questions in cursor.execute(sql, [review_id]).fetchall()
     ]
 
 
@@ -169,13 +152,6 @@ def _review(row: dict[str, Any]) -> Review:
     if row["unblinded_at"] is not None:
         unblinded = Unblinding(row["unblinded_by"], row["reason"], row["unblinded_at"])
     return Review(row["name"], plan, row["review_id"], row["created_at"], unblinded)
-
-
-_JUDGED = """
-    SELECT DISTINCT trial_id, against FROM judgements
-    WHERE starts_with(form, 'rubric:') AND judge_kind <> 'person' AND value IN ('met', 'not met') AND NOT void
-        AND trial_id IN (SELECT unnest($trials::VARCHAR[])) AND against IN (SELECT unnest($criteria::VARCHAR[]))
-    ORDER BY trial_id, against"""
 
 
 _REVIEWED = {

@@ -4,18 +4,17 @@ import streamlit as st
 
 from core import access
 from core.datasets.case_fields import groups_in
-from core.reviews import items
+from core.reviews import baseline
 from core.reviews.items import BlindedItem
 from core.reviews.state import ReviewState, states
 from core.store.database import Store
 from core.store.queries.cases import cases
-from core.store.queries.trials import offer
 from core.store.review_records import ReviewSampling
 from pages.kit.cached import ask, cached_query
 
 SAMPLING: dict[ReviewSampling, str] = {
     "random": "At random", "specialty": "By model and specialty", "dataset": "By model and data set",
-    "disagreement": "Where graders or rules disagree", "conversation": "Whole conversations",
+    "disagreement": "Where graders or rules disagree",
 }  # fmt: skip
 SAMPLING_HELP = (
     "At random: every item has the same chance. By model and specialty or data set: equal numbers, on the same cases "
@@ -24,10 +23,6 @@ SAMPLING_HELP = (
 )
 REVIEW, ANNOTATOR, ITEM = "review", "annotator", "item"
 """URL parameters of an open review."""
-
-
-def kind_of(state: ReviewState) -> str:
-    return state.form.title
 
 
 @cached_query(entries=2)
@@ -45,13 +40,12 @@ def review_at(review_id: str) -> ReviewState | None:
     return next((state for state in reviews() if state.review.review_id == review_id), None)
 
 
-def blinded_item(item: str, case_set: str) -> BlindedItem | None:
-    """Return an item without its model’s name, ``None`` if its trial or case is no longer stored."""
-    return _blinded_item(f"{Store().path} {access.visible_owner()}", item, case_set)
+def item_for(state: ReviewState, item: str, annotator: str) -> BlindedItem | None:
+    """Return an item as an annotator sees it, ``None`` if its trial or case is no longer stored."""
+    return _item_for(f"{Store().path} {access.visible_owner()}", state.review.review_id, item, annotator, state)
 
 
 # Annotators’ answers never change an item, so it stays cached while each answer reruns the page.
 @st.cache_resource(max_entries=256, show_spinner=False, ttl="10m")
-def _blinded_item(path: str, item: str, case_set: str) -> BlindedItem | None:
-    with Store().read() as cursor:
-        return items.blinded_item(cursor, item, case_set, offer(cursor).models)
+def _item_for(path: str, review_id: str, item: str, annotator: str, _state: ReviewState) -> BlindedItem | None:
+    return baseline.item_for(Store(), _state, item, annotator)

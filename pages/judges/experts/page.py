@@ -10,7 +10,6 @@ from core.datasets.select import cases_of, datasets
 from core.errors import AnamnesisError
 from core.events import FORMATS, QuestionType
 from core.judging.form import Form, forms
-from core.measures.rubrics.labels import statements_for
 from core.reviews.reviewing import plan_review
 from core.reviews.rubrics import rubric_entries
 from core.store.database import Store
@@ -33,6 +32,8 @@ _OF_CASES: list[ReviewSampling] = ["random", "specialty", "dataset"]
 _ASKED = ("dataset", "specialty")
 """Fields of cases with a control of their own."""
 _FIELD_WIDTH = 320
+_MOST_NAMED = 20
+"""Questions of a form that are named; a rubric may have thousands."""
 _BOTH: tuple[QuestionType, ...] = ("frq", "mcq")
 _ORDERS: dict[tuple[ReviewOrder, tuple[QuestionType, ...]], str] = {
     ("own words first", _BOTH): "In own words, then choices",
@@ -43,12 +44,13 @@ _ORDERS: dict[tuple[ReviewOrder, tuple[QuestionType, ...]], str] = {
 
 
 def draw_plan() -> None:
-    available = {name: form for name, form in forms().items() if "person" in form.by}
+    rubrics = {entry.rubric.form.name: entry.rubric.form for entry in rubric_entries(Store())}
+    available = {name: form for name, form in (forms() | rubrics).items() if "person" in form.by}
     first = [name for name in ("conversations", "answers", "baseline") if name in available]
     kinds = [*first, *(name for name in available if name not in first)]
     kind = choose("What is judged", kinds, "experts_kind", names=lambda name: available[name].title)
     form = available[kind]
-    if len(form.questions) > 1:
+    if 1 < len(form.questions) <= _MOST_NAMED:
         st.caption(" · ".join(plain(question.title) for question in form.questions))
     of_cases = form.about in ("case", "profile", "vignette")
     if not of_cases and not ask(offer).conversations:
@@ -75,8 +77,7 @@ def draw_plan() -> None:
         key=f"experts_shared_{form.decision}",
         help="Only shared items show agreement. Of conversations the paper shares a third.",
     )
-    people = tuple(person.strip() for person in names.split(",") if person.strip())
-    if ties := ties_in_words(form, min(form.reviewers, max(2, len(people))) if share else 1):
+    if ties := ties_in_words(form, min(form.reviewers, max(2, names.count(",") + 1)) if share else 1):
         st.caption(ties)
     left, middle, right = st.columns(3, vertical_alignment="bottom")
     name = left.text_input("Name of the review", key="experts_name", placeholder="Dermatology, first round")
@@ -85,19 +86,19 @@ def draw_plan() -> None:
         "Plan the review", type="primary", icon=":material/playlist_add_check:", width="stretch", **only("run")
     ):
         return
-    shared = 0.0 if len(people) < 2 else THIRD if share == round(100 * THIRD) else share / 100
+    shared = THIRD if share == round(100 * THIRD) else share / 100
     try:
-        plan = planned(**drawn, kind=kind, number=number, annotators=people, shared=shared, seed=seed)
+        plan = planned(**drawn, kind=kind, form=form, number=number, annotators=names, shared=shared, seed=seed)
         review = plan_review(Store(), name, plan)
     except AnamnesisError as error:
         st.error(plain(str(error)))
         return
     st.success(
-        f"{plain(review.name)}: {plan.number} items are assigned to {plain(', '.join(people))}. Open it "
+        f"{plain(review.name)}: {plan.number} items are assigned to {plain(', '.join(plan.annotators))}. Open it "
         "under **Reviews** or with these links:",
         icon=":material/check:",
     )
-    for person in people:
+    for person in plan.annotators:
         link("experts", f"Open as {plain(person)}", "rate_review", **{REVIEW: review.review_id, ANNOTATOR: person})
 
 
@@ -121,12 +122,7 @@ def _ask_items(form: Form) -> dict[str, Any]:
         placeholder="All campaigns",
         help="Needed for runs whose patient had a persona, and for other frameworks.",
     )
-    # criteria are judged with their conversation, so whole ones are read once
-    samplings = _OF_CASES
-    if form.about == "criterion":
-        samplings = ["conversation", "random"]
-    elif form.about in ("conversation", "answer"):
-        samplings = [*_OF_CASES, "disagreement"]
+    samplings = [*_OF_CASES, "disagreement"] if form.about in ("conversation", "answer") else _OF_CASES
     settings: dict[str, Any] = {
         "models": tuple(models),
         "datasets": tuple(sets),
@@ -135,16 +131,6 @@ def _ask_items(form: Form) -> dict[str, Any]:
         "where": _ask_fields(fields_of_stored_cases()),
         "sampling": _ask_sampling(samplings),
     }
-    if form.about == "criterion":
-        rubrics = {entry.rubric.name: entry.rubric for entry in rubric_entries(Store())}
-        name = st.selectbox(
-            "Rubric",
-            list(rubrics),
-            format_func=lambda name: plain(rubrics[name].title or name),
-            key="experts_rubric",
-            help="Only criteria that a model has judged are drawn, so that both can be compared.",
-        )
-        settings |= {"rubric": name, "statements": statements_for(rubrics[name])}
     if form.about == "answer":
         settings["format"] = st.segmented_control(
             "Free responses from",

@@ -6,7 +6,6 @@ from typing import Any
 
 import streamlit as st
 
-from core.errors import AnamnesisError
 from core.frameworks.starts import ANNOTATIONS, REVIEW
 from core.jobs.judge import Judging
 from core.measures.agreement import AGREEMENT, ANSWERS, BY_MODEL, DIFFICULTY, STATUS, WORDS
@@ -24,16 +23,16 @@ from core.store.database import Store
 from core.store.queries.case_labels import LABEL_FIELDS
 from core.store.review_records import yes_no_questions
 from core.store.selection import Selection
-from pages.judges.experts.data import SAMPLING, kind_of, reviews
+from pages.judges.experts.data import SAMPLING, reviews
 from pages.judges.experts.reviews import draw_progress
 from pages.kit.cached import read
 from pages.kit.controls import choose
 from pages.kit.empty import draw_empty
 from pages.kit.jobs import draw_judging
-from pages.kit.look import LABEL_FIELD, counted, plain
-from pages.kit.names import dataset_name, model_name, unique_names
+from pages.kit.look import LABEL_FIELD, counted, plain, show_errors
+from pages.kit.names import dataset_name, unique_names
 from pages.kit.navigation import link
-from pages.kit.section import draw_section, section_result
+from pages.kit.section import draw_section
 from pages.kit.visitor import only
 
 _ALL = Selection()
@@ -41,27 +40,17 @@ _ALL = Selection()
 
 def draw_figures(source: str, options: Mapping[str, Any]) -> Result | None:
     """Draw all figures of a source’s decisions; return the shares of yes, or ``None`` without decisions."""
-    shares = draw_section(
-        SHARES, _ALL, options=options, name=f"experts_shares_{source}", empty="There are no answers yet.", titled=False
-    )
-    if shares is None:
-        return None
-    draw_section(
-        PAIRS,
-        _ALL,
-        options=options,
-        names=unique_names(row.label["model"] for row in shares.figures),
-        name=f"experts-pairs-{source}",
-        empty="No case was judged for two models.",
-    )
+    shares = draw_section(SHARES, _ALL, options=options, name=f"experts_shares_{source}", titled=False)
+    if shares is not None:
+        names = unique_names(row.label["model"] for row in shares.figures)
+        draw_section(PAIRS, _ALL, options=options, names=names, name=f"experts-pairs-{source}")
     return shares
 
 
 def draw_agreement(source: str, *, by_model: bool = True) -> None:
     """Draw how far the people and the models of a review agree; ``source`` is its id, or that of other experts."""
     options = {"review": source}
-    empty = "No item was judged by two annotators."
-    if draw_section(AGREEMENT, _ALL, options=options, name="experts-agreement", empty=empty) and by_model:
+    if draw_section(AGREEMENT, _ALL, options=options, name="experts-agreement") and by_model:
         draw_section(BY_MODEL, _ALL, options=options, name="experts-by-model")
 
 
@@ -72,20 +61,6 @@ def draw_judge_status() -> None:
     for section in (ANSWERS, DIFFICULTY, WORDS):
         draw_section(section, _ALL, name=f"judge-{section.options['part']}")
     link("judges", "Judges of rubrics", "rule", judges_part="Rubrics")
-
-
-def draw_review_grader(state: ReviewState) -> None:
-    """Draw the graders of a review’s responses against the experts."""
-    options = {"review": state.review.review_id}
-    rows = section_result(GRADERS, _ALL, {**GRADERS.options, **options}).figures
-    draw_section(
-        GRADERS,
-        _ALL,
-        options=options,
-        names={grader: model_name(grader) for grader in dict.fromkeys(row.label["grader"] for row in rows)},
-        name="experts-trust",
-        empty="No free response of this review has both an expert’s answer and a grader’s verdict.",
-    )
 
 
 def draw_release() -> None:
@@ -113,14 +88,12 @@ def draw_release() -> None:
     draw_section(GRADERS, _ALL, name="experts-release-grader")
     with st.container(horizontal=True, vertical_alignment="center"):
         if st.button("Import these judgements", icon=":material/playlist_add:", **only("run")):
-            try:
+            with show_errors(st.error):
                 new = import_release_answers(Store())
                 st.success(
                     f"Imported {new.added:,} judgements of {new.items} conversations; {new.unchanged:,} were already "
                     f"imported. {new.matched} of the conversations are stored."
                 )
-            except AnamnesisError as error:
-                st.error(plain(str(error)))
         st.caption("Imported judgements are attached to the stored conversations with the same text.")
 
 
@@ -148,7 +121,7 @@ def draw_results() -> None:
     restricted = "".join(f" · {name.replace('_', ' ')}: {value or 'not given'}" for name, value in plan.where)
     drawn = f"{len(state.items)} items drawn {SAMPLING[plan.sampling].lower()}, seed {plan.seed}"
     st.caption(
-        f"{plain(kind_of(state))}{plain(restricted)} · {drawn} · {shared} shared · "
+        f"{plain(state.form.title)}{plain(restricted)} · {drawn} · {shared} shared · "
         f"annotators: {plain(', '.join(plan.annotators))}"
     )
     if state.form.final:
@@ -175,10 +148,10 @@ def draw_results() -> None:
         draw_agreement(source, by_model=state.form.about in ("conversation", "answer"))
         if state.form.about == "pair":
             draw_section(PREFERENCES, _ALL, options={"review": source}, name="experts-preferences")
-        if state.form.about != "criterion" and any(question.values for question in state.form.questions):
+        if any(question.values for question in state.form.questions):
             _draw_judging(state)
         if plan.kind == "answers":
-            draw_review_grader(state)
+            draw_section(GRADERS, _ALL, options={"review": source}, name="experts-trust")
         if can_fill(state):
             _draw_filling(state)
 
@@ -212,12 +185,8 @@ def _draw_filling(state: ReviewState) -> None:
             st.dataframe(rows, hide_index=True)
             st.caption("To accept one of them, write it into the case’s row on Data, under Labels.")
     if filling.labels and st.button("Fill the cases", icon=":material/label:", key="experts_fill", **only("run")):
-        try:
-            _, new = fill(Store(), state)
-        except AnamnesisError as error:
-            st.error(plain(str(error)), icon=":material/error:")
-        else:
-            st.success(f"Stored {counted(new, 'label')}; those in force already stay as they are.")
+        with show_errors(st.error):
+            st.success(f"Stored {counted(fill(Store(), state)[1], 'label')}; those in force already stay as they are.")
     link("data", "See the labels", "label", dataset=state.review.plan.case_set, data_tab="Labels")
 
 
@@ -244,11 +213,8 @@ def _draw_unblinding(state: ReviewState) -> None:
                 f"Why before the last {missing:,} answers? The reason is stored.", key="experts_unblind_reason"
             )
         if st.form_submit_button("Unblind the review", icon=":material/visibility:", **only("run")):
-            try:
+            with show_errors(st.warning):
                 unblind(Store(), state.review.review_id, by, reason)
-            except AnamnesisError as error:
-                st.warning(plain(str(error)))
-            else:
                 st.rerun()
 
 
@@ -259,9 +225,7 @@ def _draw_baseline(state: ReviewState) -> None:
         BASELINE,
         Selection(models=doctors, formats=("vignette",)),
         name="experts-baseline",
-        empty="The answers are counted when all are given, or the review is unblinded."
-        if state.blinded
-        else "No vignette is fully answered.",
+        empty="The answers are counted when all are given, or the review is unblinded.",
     )
     st.caption(
         f"This review: {state.review.plan.order_in_words}; vignettes of "

@@ -1,9 +1,8 @@
 """One annotator’s review: an item without its model, the questions on it, notes, and the way to the next item."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
-from typing import Any
 
 import streamlit as st
 
@@ -11,15 +10,15 @@ from core import access
 from core.errors import AnamnesisError
 from core.events import Event, Utterance
 from core.frameworks.base import Framework, framework_of
-from core.judging.form import CANNOT_JUDGE, FormQuestion, Shown
+from core.judging.form import CANNOT_JUDGE, NOT_APPLICABLE, FormQuestion, Shown
 from core.judging.judgement import Quotation
-from core.reviews.answering import comment, highlight, quotation_of, record
-from core.reviews.baseline import baseline_cases, own_question
+from core.reviews.answering import quotation_of, record
+from core.reviews.baseline import own_question
 from core.reviews.items import BlindedItem, material_of
 from core.reviews.state import COMMENT, HIGHLIGHT, ReviewState
 from core.store.database import Store
-from core.store.review_records import ReviewItem, parse_item
-from pages.judges.experts.data import ITEM, blinded_item, review_at
+from core.store.review_records import ReviewItem
+from pages.judges.experts.data import ITEM, item_for, review_at
 from pages.judges.experts.reviews import draw_sheet, leave
 from pages.kit.case.pictures import draw_pictures
 from pages.kit.chat import draw_case, draw_chat
@@ -34,10 +33,19 @@ ERROR_KEY = "experts_trouble"
 """Session key of an error in a callback, which the next rerun shows."""
 
 
-def _store(change: Callable[..., object], *values: Any) -> None:
-    """Store an annotator’s input; an error is kept for the next rerun."""
+def _store(
+    review_id: str,
+    number: int,
+    annotator: str,
+    question: str,
+    value: str = "",
+    reason: str = "",
+    seconds: float | None = None,
+    words: tuple[Quotation, ...] | None = None,
+) -> None:
+    """Store an annotator’s input (``record``); an error is kept for the next rerun."""
     try:
-        change(Store(), *values)
+        record(Store(), review_id, number, annotator, question, value, reason, seconds, words)
     except AnamnesisError as error:
         st.session_state[ERROR_KEY] = str(error)
 
@@ -124,8 +132,8 @@ def _draw_answer(
     if state.form.final and blinded.case is not None:
         question = own_question(blinded.case, question)
     st.markdown(f"**{plain(question.wording)}**")
-    if question.guidance:
-        st.caption(plain(question.guidance))
+    if question.explained:
+        st.caption(plain(question.explained))
     if question.kind == "span":
         _draw_words(state, item, annotator, blinded.dialogue, f"{key}_{question.id}", question.id)
     elif question.kind == "text" and state.form.final:
@@ -159,8 +167,12 @@ def _draw_options(place: tuple[str, int, str], question: FormQuestion, answer: s
         (option.label, option.value, option.value[0] if yes_no else letter)
         for option, letter in zip_longest(question.options, _OPTION_KEYS[: len(question.options)])
     ]
-    if question.cannot_judge:
-        options.append(("Cannot judge", CANNOT_JUDGE, "x"))
+    without_value = {NOT_APPLICABLE: ("Does not apply", "y"), CANNOT_JUDGE: ("Cannot judge", "x")}
+    options += [
+        (label, answer, shortcut)
+        for answer, (label, shortcut) in without_value.items()
+        if answer in question.answers and answer not in question.values
+    ]
     with st.container(horizontal=yes_no):
         for label, value, shortcut in options:
             draw_button(
@@ -184,14 +196,14 @@ def _record_answer(
 ) -> None:
     reason = st.session_state.get(reason_key, "")
     seconds = time.time() - st.session_state.get(f"{key}_opened", time.time())
-    _store(record, review_id, number, annotator, question, value, reason, seconds)
+    _store(review_id, number, annotator, question, value, reason, seconds)
     if ERROR_KEY not in st.session_state:
         st.session_state.pop(key, None)
 
 
 def _record_words(review_id: str, number: int, annotator: str, question: str, words_key: str) -> None:
     if words := st.session_state[words_key].strip():
-        _store(record, review_id, number, annotator, question, words)
+        _store(review_id, number, annotator, question, words)
 
 
 _LABEL_CHARS = 70
@@ -206,7 +218,7 @@ def draw_notes(state: ReviewState, item: ReviewItem, annotator: str, dialogue: S
         stored_comment.comment if stored_comment else "",
         key=key,
         height=70,
-        on_change=lambda: _store(comment, *item_key, st.session_state[key]),
+        on_change=lambda: _store(*item_key, COMMENT, st.session_state[key]),
         placeholder="Saved when you leave the box",
     )
     if any(isinstance(event, Utterance) for event in dialogue):
@@ -241,7 +253,8 @@ def _draw_words(
                 type="tertiary",
                 icon=":material/close:",
                 on_click=_store,
-                args=(highlight, *place, marked[:number] + marked[number + 1 :], question),
+                args=(*place, question),
+                kwargs={"words": marked[:number] + marked[number + 1 :]},
             )
     framework = framework_of(dialogue)
     with st.form(f"{key}_form", border=False, clear_on_submit=False):
@@ -251,12 +264,9 @@ def _draw_words(
         words = st.text_input("Words in it", key=f"{key}_words", placeholder="Exactly as in the message")
         remark = st.text_input("Comment on these words", key=f"{key}_remark", placeholder="Optional")
         if st.form_submit_button("Highlight") and turn is not None:
-            try:
+            with show_errors(st.warning):
                 new = quotation_of(turn, messages[turn].text, words, remark)
-            except AnamnesisError as error:
-                st.warning(plain(str(error)))
-            else:
-                _store(highlight, *place, tuple(dict.fromkeys([*marked, new])), question)
+                _store(*place, question, words=tuple(dict.fromkeys([*marked, new])))
                 st.rerun()
 
 
@@ -270,17 +280,15 @@ def draw_review(review_id: str, annotator: str) -> None:
     """Draw the item in the URL, or the annotator’s first open item."""
     state = review_at(review_id)
     if state is None:
-        st.button("All reviews", icon=":material/arrow_back:", on_click=leave)
         st.info("The review in this URL is not stored here.", icon=":material/search_off:")
+        st.button("All reviews", icon=":material/arrow_back:", on_click=leave)
         return
-    with show_errors(st.info, ":material/lock:"):
+    try:
         access.require_name(annotator)  # others’ answers stay hidden, so that reviews are independent
-        _draw_state(state, annotator)
+    except AnamnesisError as error:
+        st.info(plain(str(error)), icon=":material/lock:")
+        st.button("All reviews", icon=":material/arrow_back:", on_click=leave)
         return
-    st.button("All reviews", icon=":material/arrow_back:", on_click=leave)
-
-
-def _draw_state(state: ReviewState, annotator: str) -> None:
     order = state.queue(annotator)
     number = st.query_params.get(ITEM, "")
     chosen = next((candidate for candidate in order if str(candidate.number) == number), None)
@@ -323,11 +331,7 @@ def _draw_steps(state: ReviewState, order: list[ReviewItem], item: ReviewItem | 
 
 def _draw_item(state: ReviewState, item: ReviewItem, annotator: str) -> None:
     form = state.form
-    if form.final:
-        case = baseline_cases(Store(), state.review, annotator).get(item.item)
-        blinded = BlindedItem(case) if case else None
-    else:
-        blinded = blinded_item(item.item, state.review.plan.case_set)
+    blinded = item_for(state, item.item, annotator)
     if blinded is None:
         st.warning("The conversation or case of this item is no longer stored. Skip it.", icon=":material/search_off:")
         return
@@ -340,9 +344,6 @@ def _draw_item(state: ReviewState, item: ReviewItem, annotator: str) -> None:
     with_dialogue = "dialogue" in form.shown
     dialogue_column, questions_column = st.columns([6, 5], gap="medium")
     with dialogue_column:
-        if statement := state.review.plan.statements.get(parse_item(item.item).criterion):
-            with st.container(border=True):
-                st.markdown(f"**{plain(statement)}**")
         for title, text in material_of(blinded).texts(first):
             with st.container(border=True, gap="small"):
                 st.markdown(f"**{title}**  \n" + plain(text.replace("**", "")).replace("\n", "  \n"))
@@ -358,7 +359,7 @@ def _draw_item(state: ReviewState, item: ReviewItem, annotator: str) -> None:
                 with side:
                     st.markdown(f"**{title}**")
                     with st.container(height=660, border=True, gap="xxsmall", autoscroll=False):
-                        draw_chat(dialogue, None, "", fw=framework_of(dialogue))
+                        draw_chat(dialogue, None)
         elif with_dialogue:
             _draw_dialogue(state, item, annotator, blinded)
         if whole_case and not with_dialogue and blinded.case is not None:
@@ -385,14 +386,4 @@ def _draw_dialogue(state: ReviewState, item: ReviewItem, annotator: str, blinded
     }
     height = 420 if state.form.about == "answer" else 660
     with st.container(height=height, border=True, gap="xxsmall", autoscroll=False, key=f"experts_chat_{item.number}"):
-        for events, highlighted in _by_message(blinded.dialogue, words):
-            draw_chat(events, None, highlighted, fw=framework_of(blinded.dialogue))
-
-
-def _by_message(dialogue: list[Event], words: dict[int, str]) -> list[tuple[list[Event], str]]:
-    """Split a dialogue by message if any has highlighted words; return (events, highlighted words) pairs."""
-    if not words:
-        return [(dialogue, "")]
-    turns = [event.turn for event in dialogue if isinstance(event, Utterance)]
-    parts = [([e for e in dialogue if getattr(e, "turn", None) == turn], words.get(turn, "")) for turn in turns]
-    return [*parts, ([e for e in dialogue if getattr(e, "turn", None) is None], "")]
+        draw_chat(blinded.dialogue, None, words)

@@ -7,14 +7,13 @@ import pandas as pd
 import streamlit as st
 
 from core import access
-from core.errors import AnamnesisError
 from core.reviews.exchange import COLUMNS, export_answers, import_csv, write_sheet
 from core.reviews.state import ReviewState, readable_history, withheld_in_words
 from core.store.database import Store
-from pages.judges.experts.data import ANNOTATOR, ITEM, REVIEW, kind_of, reviews
+from pages.judges.experts.data import ANNOTATOR, ITEM, REVIEW, reviews
 from pages.kit.cached import ask
 from pages.kit.cases import clear_parameters
-from pages.kit.look import counted, plain
+from pages.kit.look import counted, plain, show_errors
 from pages.kit.tables import draw_table
 from pages.kit.visitor import only
 
@@ -43,7 +42,7 @@ def draw_progress(states: list[ReviewState], key: str, without: Sequence[str] = 
     table = pd.DataFrame(
         {
             "Review": state.review.name,
-            "About": kind_of(state),
+            "About": state.form.title,
             "Annotator": progress.annotator,
             "Answered": progress.done / progress.items if progress.items else None,
             "Done": f"{progress.done} of {progress.items}" if progress.items else "third only",
@@ -127,16 +126,13 @@ def draw_exchange() -> None:
     if file is not None and st.button(
         "Import them", icon=":material/playlist_add:", key="experts_import", **only("run")
     ):
-        try:
+        with show_errors(st.error):
             result = import_csv(Store(), file.getvalue())
-        except AnamnesisError as error:
-            st.error(plain(str(error)))
-            return
-        st.success(f"{result.added:,} answers imported, {result.unchanged:,} already present.")
-        if result.rejected:
-            st.warning(f"{len(result.rejected):,} rows were left out.", icon=":material/rule:")
-            lines = [{"Line": line, "Why": reason} for line, reason in result.rejected[:_MAX_REJECTED]]
-            st.dataframe(lines, hide_index=True, key="experts_rejected")
+            st.success(f"{result.added:,} answers imported, {result.unchanged:,} already present.")
+            if result.rejected:
+                st.warning(f"{len(result.rejected):,} rows were left out.", icon=":material/rule:")
+                lines = [{"Line": line, "Why": reason} for line, reason in result.rejected[:_MAX_REJECTED]]
+                st.dataframe(lines, hide_index=True, key="experts_rejected")
 
 
 def draw_sheet(state: ReviewState, annotator: str) -> None:

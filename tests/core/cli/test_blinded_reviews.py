@@ -11,10 +11,10 @@ import pytest
 from core.cli.app import main
 from core.judging.judgement import Quotation
 from core.measures.registry import metrics
-from core.reviews.answering import comment, highlight, record
+from core.reviews.answering import record
 from core.reviews.baseline import baseline_run
 from core.reviews.reviewing import unblind
-from core.reviews.state import readable_history, state_of
+from core.reviews.state import COMMENT, HIGHLIGHT, readable_history, state_of
 from core.store.database import Store
 from core.store.queries.runs import runs
 from tests.core.measures.experts.reviews import a_review, store_conversations
@@ -51,8 +51,9 @@ def reviews_in_progress(store: Store) -> None:
         a_review(store, name, kind=kind, number=2, shared=1)
         number = state_of(store, name).items_for("Ada")[0].number
         record(store, name, number, "Ada", question, f"{TOKEN}, a fact")
-        comment(store, name, number, "Ada", f"{TOKEN} in a comment")
-        highlight(store, name, number, "Ada", [Quotation(0, "What", start=0, end=4, comment=f"{TOKEN} at words")])
+        record(store, name, number, "Ada", COMMENT, f"{TOKEN} in a comment")
+        words = [Quotation(0, "What", start=0, end=4, comment=f"{TOKEN} at words")]
+        record(store, name, number, "Ada", HIGHLIGHT, words=words)
     a_review(store, "Vignettes", kind="baseline", number=2, shared=1)
     for item in state_of(store, "Vignettes").items_for("Ada"):
         record(store, "Vignettes", item.number, "Ada", "frq", TOKEN)

@@ -17,6 +17,7 @@ from core.measures.base import MetricRequest
 from core.measures.notes import result_of
 from core.measures.registry import metrics
 from core.paths import journals_of
+from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.former import FORMER, Former
@@ -275,3 +276,18 @@ def test_a_third_person_decides_where_two_differ(stores: Mapping[tuple[str, str]
         **{"Patient used medical terms": (3, 4, 0), "Answers based on the vignette": (3, 4, 0)},
         **{"Complete answers": (3, 4, 0)},
     }
+
+
+@pytest.mark.parametrize("of", ["database", "journals"])
+def test_a_review_of_criteria_is_one_by_their_rubric(stores: Mapping[tuple[str, str], Store], of: str) -> None:
+    store = stores["version_0_5_1", of]
+    state = state_of(store, "Criteria")
+    assert (state.form.name, len(state.items), state.missing) == ("rubric:demo", 8, 1)  # one tie is open
+    listed = rows(store, "agreement", review="Criteria", by="form")
+    people = {row["measure"]: (row["value"], row["n"]) for row in listed if row["judges"] == "people"}
+    assert people["percent agreement"] == (0.875, 8)
+    assert people["Cohen's kappa"] == (pytest.approx(0.6), 8)
+    shares = rows(store, "ratings", review="Criteria")
+    assert sum(row["share"] * row["n"] for row in shares if row["answer"] == "Met" and row["n"]) == pytest.approx(6)
+    assert sum(row["n"] for row in shares if row["answer"] == "Met") == 7
+    assert len(rows(store, "ratings", review="Criteria", part="words")) == 16

@@ -27,11 +27,11 @@ from core.measures.base import MetricRequest
 from core.measures.experts.adjudication import against_grader, decisions_of, pairs, shares
 from core.measures.graders.panels import corrected_of_review
 from core.paths import ROOT
-from core.reviews.answering import comment, highlight, quotation_of, record
+from core.reviews.answering import quotation_of, record
 from core.reviews.baseline import baseline_cases
 from core.reviews.exchange import export_answers, import_csv
 from core.reviews.reviewing import plan_review, unblind
-from core.reviews.state import state_of, states
+from core.reviews.state import COMMENT, HIGHLIGHT, state_of, states
 from core.store import written
 from core.store.database import Store
 from core.store.fold import fold
@@ -93,8 +93,9 @@ def judge_conversations(store: Store) -> None:
     answer_all(store, review, "Ada")
     answer_all(store, review, "Ben", but={2: "no", 5: "no"})
     record(store, "Conversations", 7, "Ada", "in_vignette", "no", "I read it again")
-    comment(store, "Conversations", 1, "Ada", "An odd conversation.")
-    highlight(store, "Conversations", 1, "Ada", [quotation_of(1, "I itch since day 3.", "since day")])
+    record(store, "Conversations", 1, "Ada", COMMENT, "An odd conversation.")
+    marked = [quotation_of(1, "I itch since day 3.", "since day")]
+    record(store, "Conversations", 1, "Ada", HIGHLIGHT, words=marked)
     record(store, "Conversations", 2, "Cyd", "medical_terms", "no")
     record(store, "Conversations", 5, "Cyd", "medical_terms", "yes")
     unblind(store, "Conversations", "Ada", "the deadline")
@@ -184,7 +185,7 @@ def shown(store: Store) -> dict[str, Any]:
         result[f"{name}, state"] = (state.review, state.items, newest, state.progress, state.missing)
         result[f"{name}, order"] = {who: state.items_for(who) for who in state.review.plan.annotators}
         if state.review.unblinded:
-            decided = decisions_of(store, state)
+            decided = decisions_of(state)
             result[f"{name}, decided"] = decided
             questions = state.review.plan.questions
             result[f"{name}, figures"] = (
@@ -231,7 +232,7 @@ def test_everything_written_is_there_after_the_database_was_deleted(store: Store
 @pytest.mark.slow
 def test_the_figures_are_those_of_the_answers(full: Store) -> None:
     again = from_the_journals(full)
-    decided = decisions_of(again, state_of(again, "Conversations"))
+    decided = decisions_of(state_of(again, "Conversations"))
     # of 12 conversations two are tied: Cyd says no of one and yes of the other
     about_terms = [row for row in shares(decided) if row["question"] == yes_no_questions()["medical_terms"]]
     assert (sum(row["yes"] for row in about_terms), sum(row.n for row in about_terms)) == (11, 12)

@@ -31,10 +31,9 @@ from core.frameworks.automedic.measures.profile import (
 )
 from core.frameworks.automedic.queries import RULES
 from core.measures.base import Columns, Row
-from core.measures.experts.judged import read_review
 from core.measures.opinions import read_opinions
 from core.measures.preferences import SHARES, question_of
-from core.reviews.state import states
+from core.reviews.state import read_review, states
 from core.stats.bootstrap import weighted_interval
 from core.stats.choices import LogOdds, weights
 from core.stats.intervals import NOTHING, Interval

@@ -22,10 +22,9 @@ from core.judging.form import Form, Option
 from core.judging.judgement import Judge, Judgement
 from core.measures.agreement import PEOPLE, agreement_rows, grouped
 from core.measures.base import Columns, MetricRequest, Row, Section, metric
-from core.measures.experts.judged import JudgedItem, judged_items
 from core.measures.experts.ratings import mean_rows
 from core.measures.opinions import Opinions, read_opinions
-from core.reviews.state import ReviewState, decided, states
+from core.reviews.state import JudgedItem, ReviewState, decided, states
 from core.store.database import Store
 from core.store.queries.profiles import verdicts_by_maker
 from core.store.review_records import parse_item
@@ -145,7 +144,7 @@ def _own(request: MetricRequest, state: ReviewState, part: Study) -> Iterator[Ro
         yield from _filter_rows(request.store, state, *opinions)
         return
     care = _computed_parts(request.store, state) if part == "scores" else {}
-    judged = {question.id: judged_items(request.store, state, question.id) for question in state.form.questions}
+    judged = {question.id: state.judged(question) for question in state.form.questions}
     about_all = [(each.question.id, each, judged[each.question.id]) for each in opinions]
     if part == "profiles":  # one figure is printed for the parts of a profile together
         together = [item for items in judged.values() for item in items]
@@ -177,7 +176,7 @@ def _filter_rows(store: Store, state: ReviewState, opinions: Opinions) -> Iterat
             if (accepted := suitable.get((case, contents.get(case, "")))) is not None:
                 verdict = replace(answer, judge=judge, value=_VERDICTS[not accepted], failure="")
                 filters.setdefault(judge, []).append(verdict)
-    of_experts = _as_verdicts(state.form, judged_items(store, state, opinions.question.id), opinions)
+    of_experts = _as_verdicts(state.form, state.judged(opinions.question), opinions)
     for about, each in ((_EXPERTS, replace(of_experts, judges=filters)), (f"{_EXPERTS}, with reasons", opinions)):
         for row in agreement_rows({}, each):
             figure, maker = row.label["measure"], row.label["judges"].removeprefix(f"{PEOPLE} and ")
@@ -198,7 +197,7 @@ def _as_verdicts(form: Form, items: Iterable[JudgedItem], opinions: Opinions) ->
         return _VERDICTS[value not in question.yes] if value in question.values else value
 
     majority = {
-        item.item: decided(form, list(map(verdict, item.answers.values())), item.third and verdict(item.third))
+        item.item: decided(form, list(map(verdict, item.answers.values())), item.settled and verdict(item.settled))
         for item in items
     }
     options = tuple(Option(value=value, label=value) for value in _VERDICTS)

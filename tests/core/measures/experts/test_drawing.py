@@ -87,7 +87,6 @@ def test_everybody_has_an_order_of_their_own_that_stays() -> None:
 def test_what_cannot_be_planned_is_said(subtests: pytest.Subtests) -> None:
     rows: list[tuple[dict[str, object], str]] = [
         ({"annotators": (" ",)}, "annotators: name at least one annotator"),
-        ({"annotators": ("Ada",)}, "name a second one, or share none"),
         ({"number": 0}, "number: .*greater than or equal to 1"),
         ({"kind": "baseline", "question_types": ("frq_top3",)}, "a baseline asks mcq, frq or both"),
         ({"kind": "baseline", "sampling": "disagreement"}, "no disagreement on these items"),

@@ -11,7 +11,6 @@ from core.errors import UsageError
 from core.judging.form import CANNOT_JUDGE, FormQuestion, form_named, forms, read_form
 from core.measures.agreement import report as agreement_report
 from core.measures.base import Metric, MetricRequest, Row
-from core.measures.experts.judged import JudgedItem
 from core.measures.experts.ratings import report, sections_for
 from core.measures.preferences import report as preferences_report
 from core.paths import ROOT
@@ -164,12 +163,3 @@ def test_preferences_between_two_models_are_their_log_odds(store: Store) -> None
     fitted = {row.label["model"]: row for row in of(store, preferences_report, "preference")}
     assert fitted[MODELS[0]].estimate == pytest.approx(math.log(4 / 2) / 2)
     assert fitted[MODELS[0]].more["chosen"] == pytest.approx(4 / 6)
-
-
-def test_a_third_annotator_decides_and_who_cannot_judge_is_not_counted() -> None:
-    form = form_named("case_quality")
-    differing = JudgedItem("case:1", "1", (), {"Ada": "one", "Ben": "many"}, third="many")
-    assert differing.decided(form) == ("many", "")
-    assert JudgedItem("case:1", "1", (), {"Ada": "one", "Ben": "many"}).decided(form) == (None, "tied")
-    assert JudgedItem("case:1", "1", (), {"Ada": CANNOT_JUDGE}).decided(form) == (None, "cannot be judged")
-    assert JudgedItem("case:1", "1", (), {"Ada": "one", "Ben": CANNOT_JUDGE}).decided(form) == ("one", "")

@@ -11,25 +11,25 @@ import pytest
 
 from core.cli.app import main
 from core.judging.form import CANNOT_JUDGE, Form, form_named
-from core.judging.rubric import rubric_of
 from core.measures.base import MetricRequest
-from core.measures.experts.judged import judged_items
 from core.measures.registry import metrics
-from core.measures.rubrics.labels import expert_verdicts, statements_for
+from core.measures.rubrics.labels import expert_verdicts
 from core.reviews.answering import record
 from core.reviews.drawing import draw
 from core.reviews.exchange import import_csv, write_sheet
 from core.reviews.reviewing import plan_review, unblind
+from core.reviews.rubrics import any_form
 from core.reviews.state import ReviewState, decided, state_of
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.judgements import judgements
 from core.store.review_records import Candidate, planned
 from tests.core.measures.experts.reviews import a_plan, store_conversations
-from tests.support.judged_rubric import RUBRIC, store_judged
+from tests.support.judged_rubric import store_judged
 from tests.support.stores import copy_of
 
-REVIEWS = ("answers", "conversations", "criteria")
+RUBRIC = "rubric:demo"
+REVIEWS = ("answers", "conversations", RUBRIC)
 PEOPLE = ("Ada", "Ben")
 
 
@@ -46,11 +46,9 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
 
 
 def plan(store: Store, kind: str, number: int = 4, annotators: Sequence[str] = PEOPLE) -> ReviewState:
-    more: dict[str, object] = {"runs": ("run0", "run1")}
-    if kind == "criteria":
-        statements = statements_for(rubric_of(dict(RUBRIC), "here"))
-        more = {"runs": ("run",), "rubric": "demo", "statements": statements}
-    fields = {"kind": kind, "number": number, "annotators": annotators, "shared": 1.0, **more}
+    runs = ("run",) if kind == RUBRIC else ("run0", "run1")
+    fields = {"kind": kind, "number": number, "annotators": annotators, "shared": 1.0, "runs": runs}
+    fields["form"] = any_form(store, kind)
     return state_of(store, plan_review(store, kind, planned(**fields)).review_id)
 
 
@@ -82,9 +80,9 @@ def rows(store: Store, metric: str, **options: object) -> list[dict[str, object]
 def figures(store: Store) -> dict[str, object]:
     verdicts = expert_verdicts(store, "demo")
     experts = {kind: rows(store, "experts", review=kind) for kind in ("answers", "conversations")}
-    agreement = rows(store, "agreement", form="criteria", review="criteria")
-    times = list(metrics()["ratings"].rows(MetricRequest(store), review="criteria", part="time"))
-    return {**experts, "criteria": (verdicts.verdicts, verdicts.undecided, agreement), "times": times}
+    agreement = rows(store, "agreement", form=RUBRIC, review=RUBRIC)
+    times = list(metrics()["ratings"].rows(MetricRequest(store), review=RUBRIC, part="time"))
+    return {**experts, RUBRIC: (verdicts.verdicts, verdicts.undecided, agreement), "times": times}
 
 
 def test_two_people_on_three_forms_are_counted_alike_after_the_database_was_deleted(store: Store) -> None:
@@ -119,8 +117,8 @@ def test_two_people_on_three_forms_are_counted_alike_after_the_database_was_dele
     assert isinstance(about_answers, list)
     assert sum(row["n"] for row in about_answers) == 3
     assert sum(row["excluded"].get("tied", 0) for row in about_answers) == 1
-    verdicts, undecided, agreement = before["criteria"]  # type: ignore[misc]
-    assert (len(verdicts), undecided) == (3, 1)
+    verdicts, undecided, agreement = before[RUBRIC]  # type: ignore[misc]
+    assert (len(verdicts), undecided) == (6, 2)  # of two criteria each
     percent = next(row for row in agreement if row["measure"] == "percent agreement")
     assert (percent["value"], percent["n"]) == (0.5, 4)  # of what each of them answered alone
     assert [(row["annotator"], row["items"], row["median_minutes"]) for row in before["times"]][:2] == [  # type: ignore[attr-defined]
@@ -157,33 +155,32 @@ def test_a_sheet_is_filled_in_and_imported_for_every_form(store: Store) -> None:
 
 
 def test_rows_of_a_review_that_its_annotators_could_not_have_given_are_rejected(store: Store) -> None:
-    state = plan(store, "criteria", number=1)
+    state = plan(store, RUBRIC, number=1)
     item = state.items[0].item
     lines = (
-        "criteria,item 1,Ada,verdict,met,",
-        "criteria,1,Ben,verdict,perhaps,",
-        f"criteria,{item},Cyd,verdict,met,",  # nothing is tied
-        "criteria,2,Ben,verdict,met,",
-        "criteria,1,Ada,verdict,not met,",  # a change without a reason
-        "other,1,Ada,verdict,met,",
-        "criteria,1,Ben,verdict,not met,",
+        f"{RUBRIC},item 1,Ada,fever,met,",
+        f"{RUBRIC},1,Ben,fever,perhaps,",
+        f"{RUBRIC},{item},Cyd,fever,met,",  # nothing is tied
+        f"{RUBRIC},2,Ben,fever,met,",
+        f"{RUBRIC},1,Ada,fever,not met,",  # a change without a reason
+        "other,1,Ada,fever,met,",
+        f"{RUBRIC},1,Ben,fever,not met,",
     )
     content = "\n".join(("review,item,annotator,question,value,reason", *lines)).encode()
     result = import_csv(store, content)
     assert (result.added, [line for line, _ in result.rejected]) == (2, [3, 4, 5, 6, 7])
-    assert [item.number for item in state_of(store, "criteria").open_ties()] == [1]
-    again = b"review,item,annotator,question,value\ncriteria,1,Ada,verdict,met\ncriteria,1,Ben,verdict,not met\n"
-    assert import_csv(store, again)[:2] == (0, 2)  # the same sheets again settle nothing
-    assert [item.number for item in state_of(store, "criteria").open_ties()] == [1]
-    agreed = b"review,item,annotator,question,value\ncriteria,1,Ben,verdict,met\n"
+    assert [item.number for item in state_of(store, RUBRIC).open_ties()] == [1]
+    again = "review,item,annotator,question,value\nrubric:demo,1,Ada,fever,met\nrubric:demo,1,Ben,fever,not met\n"
+    assert import_csv(store, again.encode())[:2] == (0, 2)  # the same sheets again settle nothing
+    assert [item.number for item in state_of(store, RUBRIC).open_ties()] == [1]
+    agreed = b"review,item,annotator,question,value\nrubric:demo,1,Ben,fever,met\n"
     assert import_csv(store, agreed).added == 1
-    assert state_of(store, "criteria").open_ties() == []
+    assert state_of(store, RUBRIC).open_ties() == []
 
 
 def test_answers_outside_reviews_are_imported_for_every_form(store: Store) -> None:
-    statements = statements_for(rubric_of(dict(RUBRIC), "here"))
     items = {
-        f"criterion:{next(iter(statements))}:run/1": ("verdict", "Not met", "not met"),
+        "talk:run/1": ("medical_terms", "No", "no"),
         "answer:t00:multi_turn:frq": ("equivalent", "cannot judge", CANNOT_JUDGE),
         "pair:t00|t10": ("better", "first", "first"),
         "case:ours/1": ("diagnosis", "nothing", ""),
@@ -201,29 +198,31 @@ def test_answers_outside_reviews_are_imported_for_every_form(store: Store) -> No
     assert all(form_named(answer.form).question(answer.question) for answer in stored.values())
 
 
-def test_a_review_of_criteria_is_planned_answered_and_ended_by_commands(
+def test_a_review_by_a_rubric_is_planned_answered_and_ended_by_commands(
     store: Store, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    by_hand = ["experts", "plan", "By hand", "--kind", "criteria", "--annotators", "Ada,Ben", "--number", "2"]
-    assert main(by_hand) == 2
-    assert "rubric" in capsys.readouterr().err
-    assert main([*by_hand, "--rubric", "demo", "--run", "run", "--shared", "1"]) == 0
+    people = ["--annotators", "Ada,Ben", "--number", "2", "--run", "run", "--shared", "1"]
+    assert main(["experts", "plan", "By hand", "--kind", "rubric:none", *people]) == 2
+    assert "demo" in capsys.readouterr().err
+    assert main(["experts", "plan", "By hand", "--kind", RUBRIC, *people]) == 0
     assert "both settle it together" in capsys.readouterr().out
     for person, value in (("Ada", "met"), ("Ben", "not met")):
-        assert main(["experts", "answer", "By hand", "1", "verdict", value, "--annotator", person]) == 0
+        for criterion, said in (("fever", value), ("cough", "met")):
+            assert main(["experts", "answer", "By hand", "1", criterion, said, "--annotator", person]) == 0
     capsys.readouterr()
     assert main(["experts", "list", "--format", "csv"]) == 0
     listed = {row["annotator"]: row for row in csv.DictReader(io.StringIO(capsys.readouterr().out))}
     assert [listed[person]["ties_waiting"] for person in PEOPLE] == ["1", "1"]
-    assert main(["experts", "answer", "By hand", "1", "verdict", "met", "--annotator", "Ben"]) == 0  # agreed
+    assert main(["experts", "answer", "By hand", "1", "fever", "met", "--annotator", "Ben"]) == 0  # agreed
     assert main(["experts", "sheet", "By hand", "--annotator", "Ben", "--out", str(tmp_path / "ben.csv")]) == 0
     left = [(row["item"], row["question"]) for row in csv.DictReader((tmp_path / "ben.csv").open())]
-    assert sorted(left) == [("1", "evidence"), ("2", "evidence"), ("2", "verdict")]
+    assert sorted(left) == [("2", "cough"), ("2", "fever")]
     assert main(["experts", "unblind", "By hand", "--by", "Ada"]) == 2
     assert main(["experts", "unblind", "By hand", "--by", "Ada", "--reason", "the deadline"]) == 0
-    (item,) = [i for i in judged_items(store, state_of(store, "By hand"), "verdict") if i.answers]
-    assert (item.answers, item.third) == ({"Ada": "met", "Ben": "not met"}, "met")
-    assert item.decided(state_of(store, "By hand").form) == ("met", "")
+    state = state_of(store, "By hand")
+    (item,) = [i for i in state.judged(state.form.questions[0]) if i.answers]
+    assert (item.answers, item.settled) == ({"Ada": "met", "Ben": "not met"}, "met")
+    assert item.decided(state.form) == ("met", "")
 
 
 def test_what_several_answers_become(subtests: pytest.Subtests) -> None:
@@ -269,7 +268,7 @@ def test_who_settled_a_tie_first_has_settled_it(store: Store) -> None:
         record(store, "answers", 1, "Ben", "equivalent", "no")
     record(store, "answers", 1, "Ben", "equivalent", "no", "we read it again")
     state = state_of(store, "answers")
-    assert judged_items(store, state, "equivalent")[0].third == "no"
+    assert state.judged(state.form.questions[0])[0].settled == "no"
 
 
 def test_a_question_about_some_cases_is_asked_only_there(store: Store) -> None:
@@ -284,7 +283,7 @@ def test_a_question_about_some_cases_is_asked_only_there(store: Store) -> None:
     asked = {item.item[-1]: tuple(q.id for q in state.asked(item)) for item in state.items}
     assert asked == {**dict.fromkeys("02345", ("all",)), "1": ("all", "one")}
     assert state.missing == 2 * (12 + 2)
-    assert {item.case for item in judged_items(store, state, "one")} == {"ours/1"}
+    assert {item.case for item in state.judged(state.form.questions[1])} == {"ours/1"}
 
 
 def test_no_item_is_drawn_twice() -> None:

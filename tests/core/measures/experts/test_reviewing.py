@@ -8,10 +8,10 @@ from core.errors import UsageError
 from core.measures import agreement
 from core.measures.base import MetricRequest
 from core.measures.experts.adjudication import against_grader, decisions_of, shares
-from core.reviews.answering import comment, highlight, quotation_of, record
+from core.reviews.answering import quotation_of, record
 from core.reviews.blinding import blinded_dialogue, hidden
 from core.reviews.reviewing import unblind
-from core.reviews.state import state_of, states
+from core.reviews.state import COMMENT, HIGHLIGHT, state_of, states
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.judgements import judgement_history
@@ -84,14 +84,14 @@ def test_names_stay_hidden_until_all_is_answered_or_somebody_says_why(store: Sto
     answer_all(store, review, "Ada")
     state = state_of(store, review.review_id)
     with pytest.raises(UsageError, match="is blinded"):
-        decisions_of(store, state)
+        decisions_of(state)
     with pytest.raises(UsageError, match=f"{state.missing} answers are missing"):
         unblind(store, "First", "Ada")
     unblind(store, "First", "Ada", "the deadline")
     after = state_of(store, review.review_id)
     assert after.review.unblinded is not None
     assert after.review.unblinded.reason == "the deadline"
-    assert {entry.model for entry in decisions_of(store, after)} <= set(MODELS)
+    assert {entry.model for entry in decisions_of(after)} <= set(MODELS)
     with pytest.raises(UsageError, match="unblinded already"):
         unblind(store, "First", "Ben", "again")
     with pytest.raises(UsageError, match="can no longer be changed"):
@@ -116,7 +116,7 @@ def test_decisions_take_the_thirds_word_and_agreement_does_not(store: Store) -> 
     for number, word in ((1, "no"), (2, "yes")):
         record(store, "First", number, "Cyd", "medical_terms", word)
     unblind(store, "First", "Cyd", "the others' ties do not matter here")
-    decisions = decisions_of(store, state_of(store, "First"))
+    decisions = decisions_of(state_of(store, "First"))
     result = [row for row in shares(decisions) if row["question"] == yes_no_questions()["medical_terms"]]
     assert sum(row["yes"] for row in result) == 11
     assert sum(row.n for row in result) == 12
@@ -127,10 +127,10 @@ def test_decisions_take_the_thirds_word_and_agreement_does_not(store: Store) -> 
 
 def test_comments_and_highlights_are_kept_beside_the_answers(store: Store) -> None:
     review = a_review(store, shared=1)
-    comment(store, "First", 1, "Ada", " an odd conversation ")
+    record(store, "First", 1, "Ada", COMMENT, " an odd conversation ")
     span = quotation_of(1, "I itch since day 3.", "ITCH since", " lay words ")
     assert (span.start, span.end, span.words, span.comment) == (2, 12, "itch since", "lay words")
-    highlight(store, "First", 1, "Ada", [span])
+    record(store, "First", 1, "Ada", HIGHLIGHT, words=[span])
     answers = {entry.question: entry for entry in state_of(store, review.review_id).newest.values()}
     assert answers["comment"].comment == "an odd conversation"
     assert answers["highlight"].quotations == (span,)
@@ -190,7 +190,7 @@ def test_free_responses_stand_beside_the_grader(store: Store) -> None:
     for name in ("Ada", "Ben"):
         answer_all(store, review, name)
     unblind(store, "First", "Ada")
-    judged, excluded = against_grader(store, decisions_of(store, state_of(store, "First")))
+    judged, excluded = against_grader(store, decisions_of(state_of(store, "First")))
     assert (len(judged), excluded) == (12, {})
     assert all(answer.expert_says for answer in judged)
     assert {answer.model: answer.grader_says for answer in judged} == {MODELS[0]: True, MODELS[1]: False}
