@@ -10,6 +10,7 @@ from core.frameworks.automedic.measures.report import CAUSE_WORDS, FAILURE_LIST,
 from core.frameworks.automedic.queries import CAUSES, FAILURE_NAMES
 from core.measures.base import Result, Section
 from core.prompts import load_pack
+from core.store.condition_parts import prompts_hash
 from core.store.selection import Selection
 from pages.kit.cases import choose_case, choose_trial, draw_answers_of, draw_conversation
 from pages.kit.controls import choose, choose_several
@@ -143,13 +144,15 @@ def _draw_wording(lines: Sequence[Mapping[str, Any]]) -> None:
     with st.expander("The rater’s prompt", icon=":material/format_quote:"):
         st.markdown(f"Rated by {plain(', '.join(model_name(name) for name in raters))}, as the patient.")
         runs = {line["run_id"] for line in lines}
-        packs = dict.fromkeys((run.prompt_pack, run.prompt_hash) for run in run_casts() if run.run_id in runs)
-        for name, prompt_hash in packs:
+        packs = dict.fromkeys(
+            (run.prompt_pack, prompts_hash(run, "patient")) for run in run_casts() if run.run_id in runs
+        )
+        for name, hash_ in packs:
             try:
                 pack = load_pack(name, (_PROMPT,))
             except AnamnesisError as error:
                 st.caption(f"The prompt of the pack {plain(name)} cannot be shown: {plain(str(error))}")
                 continue
             changed = ". **The pack has changed since some of these ratings**, so their wording may differ."
-            st.caption(plain(pack.file_of(_PROMPT)) + ("" if pack.hash == prompt_hash else changed))
+            st.caption(plain(pack.file_of(_PROMPT)) + ("" if pack.parts["patient"] == hash_ else changed))
             st.code(pack.prompts[_PROMPT].source.strip(), language=None, wrap_lines=True)
