@@ -57,7 +57,7 @@ from core.journal import IMPORTED, RunHeader, seed_of, trial_id
 from core.models.keys import find_key, seat_variable
 from core.models.pictures import TOKENS_A_PICTURE, refusal
 from core.models.registry import Registry, load_registry
-from core.prompts import pack_place
+from core.prompts import known_parts, pack_place
 from core.store.condition_parts import prompts_hash
 from core.store.database import Store
 from core.store.queries.history_items import newest_items, newest_openings
@@ -475,6 +475,7 @@ def changed_prompts(campaign: Campaign, begun: RunHeader) -> list[str]:
 
     They are the tested seat, and those at which models sit: a request of theirs would be another one now.
     """
+    known_parts.cache_clear()  # the files may be as they were, again
     now, tested = _prompts_by_seat(campaign), tested_seat(campaign.framework).role
     at_work = seats_at_work(campaign.framework, campaign.tested, campaign.arms)
     asked = {tested, *(role for role in at_work if is_model(campaign.names[role]))}

@@ -306,6 +306,8 @@ def _differences(judged_run: JudgedRun, others: Sequence[JudgedRun]) -> list[str
         values = dict(
             other.parts[part] for other in compared if not model or other.parts[model] == judged_run.parts[model]
         )
+        if part == "belief":  # whether a doctor is asked for beliefs changes no answer
+            values = {value: other for value, other in values.items() if value and key}
         if any(value != key for value in values):
             ambiguous = sum(other == text for other in values.values()) > 1
             words.append(f"{text} {key.partition(' ')[0][:_HASH]}" if text and ambiguous else text)

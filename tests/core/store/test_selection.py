@@ -101,6 +101,8 @@ def test_a_prompt_belongs_to_the_part_of_its_seat_and_an_equal_seat_to_one_condi
     assert {first.name, second.name} == {"openai/a · beliefs 475c3a", "openai/a · beliefs db7998"}
     assert comparable(first, second)
     assert set(names(probed[0], a_run("unprobed", prompt_hash=packs[1], **cast))) == {"openai/a"}
+    capped = a_run("capped", prompt_hash=packs[1], **{**asked, "settings": {"max_messages": 4}})
+    assert set(names(probed[0], capped)) == {"openai/a", "openai/a · cap 4"}
     for seat, words in {
         "doctor": ("prompts craftmd 2003c0", "prompts craftmd other"),
         "patient": ("patient openai/p e0fb4a", "patient openai/p other"),
