@@ -418,7 +418,7 @@ def header_of(
     stored = {role: names[role] for role in STORED_SEATS}
     if tested_seat(campaign.framework).role not in STORED_SEATS:
         stored["doctor"] = campaign.tested  # the column ``doctor`` holds the tested model
-    fields = {
+    fields: dict[str, Any] = {
         "protocol": campaign.protocol,
         **stored,
         "prompt_pack": pack_place(campaign.prompts),
@@ -488,7 +488,7 @@ def _grading(campaign: Campaign, same: RunHeader | None) -> dict[str, str]:
     free = any(question_type in GRADED_TYPES for _, question_type in campaign.arms)
     if grades_itself(campaign.framework) or not free or not is_model(campaign.names.grader):
         return {}
-    return {"grading_prompts": same.settings.get("grading_prompts", "") if same else default_pack().hash}
+    return {"grading_prompts": str(same.settings.get("grading_prompts")) if same else default_pack().hash}
 
 
 def _items(campaign: Campaign) -> dict[str, str]:

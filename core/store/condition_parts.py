@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import PurePath
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 from core.asking.persona import label, parse_persona
 from core.errors import AnamnesisError
@@ -83,12 +83,12 @@ def prompts_hash(run: Run | RunHeader, part: str) -> str:
 
     Runs of version 0.6 and earlier store the hash of the pack alone.
     """
-    hashes = run.settings.get("prompts_by_seat")
+    hashes = cast("Mapping[str, str] | None", run.settings.get("prompts_by_seat"))
     if hashes is None:
         grading = str(run.settings.get("grading_prompts") or "") if part == "grader" else ""
         pack = (framework().name, grading) if grading else (run.prompt_pack, run.prompt_hash)
         hashes = known_parts(*pack)
-    return str(hashes.get(part, ""))
+    return hashes.get(part, "")
 
 
 def unchanged_prompts(run: Run) -> dict[str, Prompt]:
