@@ -45,9 +45,9 @@ class _ProfilerReply(BaseModel):
 
 
 class _Filtered(_ProfilerReply):
-    suitable: bool
-    reason: Reason | None = None
     note: str = ""
+    reason: Reason | None = None
+    suitable: bool
 
     @model_validator(mode="after")
     def _check_reason(self) -> _Filtered:
@@ -70,10 +70,10 @@ class _Result(_ProfilerReply):
 
 
 class _Proposed(_ProfilerReply):
-    speaker: Literal["patient", "caregiver"] | None = None
     demographics: list[_HistoryFact] = []
     basic: list[_HistoryFact] = Field(min_length=1)
     optional: list[_Result] = []
+    speaker: Literal["patient", "caregiver"] | None = None
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,8 @@ class SplitByModel:
 
 
 class _Sorted(BaseModel):
-    section: VignetteSection
     sentence: str
+    section: VignetteSection
 
 
 class _Reply(BaseModel):

@@ -46,6 +46,7 @@ from core.journal import PLAYED_ELSEWHERE, RunHeader
 from core.models.base import Message
 from core.models.pictures import read_back
 from core.prompts import PromptPack
+from core.store.condition_parts import prompts_hash
 from core.words import FORMAT, QUESTION_TYPE, ROLE
 
 StepKind = Literal["ask", "reply", "summarise", "answer", "extract", "judge", "probe", "rate", "other"]
@@ -145,7 +146,8 @@ def prompts_of(header: RunHeader) -> Prompts:
         pack = pack_of(own_framework, header.prompt_pack)
     except UsageError:
         return Prompts(pack_of(own_framework), f"The prompt pack {header.prompt_pack} cannot be found any more")
-    if pack.hash == header.prompt_hash:
+    shown = {"belief", *(seat.role for seat in own_framework.seats)} & pack.parts.keys()
+    if all(prompts_hash(header, part) == pack.parts[part] for part in shown):
         return Prompts(pack)
     now = f"({header.prompt_hash} then, {pack.hash} now)"
     return Prompts(pack, f"The prompt pack {header.prompt_pack} has changed since this run {now}")

@@ -45,7 +45,11 @@ def summary_of(store: Store, run_id: str) -> str:
         "protocol": title_of(run.protocol),
         "started": f"{datetime.fromtimestamp(run.created_at, UTC):%Y-%m-%d %H:%M} UTC",
         "cast": {ROLE.get(role, role): name for role, name in cast.items() if name},
-        "settings": {name: value for name, value in run.settings.items() if value not in (None, "", False)},
+        "settings": {
+            name: value
+            for name, value in run.settings.items()
+            if value not in (None, "", False) and name != "prompts_by_seat"
+        },
         "remarks": remarks_of(run) if framework is not None else (),
         "rows": [row for row in rows if row["model"] == rows[0]["model"]],
         "FORMAT": FORMAT,

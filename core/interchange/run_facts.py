@@ -13,7 +13,8 @@ from core.jobs.repeat import run_command_of
 from core.models.prices import is_listed
 from core.models.registry import load_registry
 from core.models.spec import is_private
-from core.prompts import grader_hash, load_pack, pack_places, unchanged_pack
+from core.prompts import load_pack, pack_places
+from core.store.condition_parts import unchanged_prompts
 from core.store.queries.runs import Run
 
 _NOT_IN_NAMES = re.compile(r'[<>:"\\|?*\s\x00-\x1f]+')
@@ -67,23 +68,20 @@ def command_of(run: Run) -> str | None:
 
 
 def doctor_prompts(run: Run) -> str | None:
-    """Return the doctor's prompts of the pack that a run used; ``None`` if the pack has changed since, or is gone."""
+    """Return the doctor's prompts of a run; ``None`` if they have changed since, or are gone."""
     framework_ = frameworks().get(run.protocol)
-    pack = unchanged_pack(run.prompt_pack, run.prompt_hash)
-    if framework_ is None or pack is None:
-        return None
-    role = tested_seat(framework_).role
-    parts = [f"# {name}\n{prompt.source}" for name, prompt in pack.prompts.items() if prompt.role == role]
+    role = tested_seat(framework_).role if framework_ else ""
+    parts = [f"# {name}\n{prompt.source}" for name, prompt in unchanged_prompts(run).items() if role in prompt.parts]
     return "\n\n".join(parts) or None
 
 
 def grader_prompts(hash_: str) -> str:
     """Return the texts of the grader's prompts with this hash, or a sentence that they are not available."""
-    needed = ("grader_extract", "grader_judge")
-    for place in pack_places(needed):
+    for place in pack_places(("grader_extract", "grader_judge")):
         pack = load_pack(str(place.folder))
-        if grader_hash(pack) == hash_:
-            return "\n\n".join(f"# {name}\n{pack.prompts[name].source}" for name in needed)
+        if pack.parts["grader"] == hash_:
+            prompts = {name: prompt for name, prompt in pack.prompts.items() if "grader" in prompt.parts}
+            return "\n\n".join(f"# {name}\n{prompt.source}" for name, prompt in prompts.items())
     return f"The grader's prompts are not available here (hash {hash_in_words(hash_)})."
 
 

@@ -25,12 +25,13 @@ def begun_with_other_cast(
 ) -> RunHeader | None:
     """Return the newest unfinished run of a campaign whose unset seats were filled differently when it began.
 
-    ``header`` describes the campaign as it would begin now: the study may have changed its cast since.
+    ``header`` describes the campaign as it would begin now: the study may have changed its cast since, and a prompt
+    pack prompts that this campaign does not ask.
     """
     candidates = _unfinished(done, doctor=header.doctor, protocol=header.protocol, case_set_hash=header.case_set_hash)
     for earlier in sorted(candidates, key=lambda earlier: earlier.created_at, reverse=True):
         same_cast = in_full(campaign, registry, seats_taken(earlier, registry, idle=True))
-        if header_of(same_cast, registry).fingerprint == earlier.fingerprint:
+        if header_of(same_cast, registry, begun=earlier).fingerprint == earlier.fingerprint:
             return earlier
     return None
 

@@ -33,7 +33,6 @@ from core.frameworks.base import (
     full_names,
     grades_itself,
     other_seats,
-    pack_of,
     paper_arms,
     seat_of,
     seating,
@@ -58,7 +57,8 @@ from core.journal import IMPORTED, RunHeader, seed_of, trial_id
 from core.models.keys import find_key, seat_variable
 from core.models.pictures import TOKENS_A_PICTURE, refusal
 from core.models.registry import Registry, load_registry
-from core.prompts import pack_place
+from core.prompts import known_parts, pack_place
+from core.store.condition_parts import prompts_hash
 from core.store.database import Store
 from core.store.queries.history_items import newest_items, newest_openings
 from core.store.queries.profiles import newest_profiles
@@ -389,7 +389,9 @@ def tokens_a_call(images: str, cases: Sequence[Case]) -> float:
     return sum(len(local_images(case.images)) for case in cases) / len(cases) * TOKENS_A_PICTURE
 
 
-def header_of(campaign: Campaign, registry: Registry, now: float | None = None) -> RunHeader:
+def header_of(
+    campaign: Campaign, registry: Registry, now: float | None = None, begun: RunHeader | None = None
+) -> RunHeader:
     """Check a campaign and return the header of its journal; raise ``UsageError`` if it cannot run."""
     if not campaign.cases:
         raise UsageError("No case was chosen.")
@@ -410,16 +412,17 @@ def header_of(campaign: Campaign, registry: Registry, now: float | None = None) 
             "out of the arms."
         )
     created = time.time() if now is None else now
-    # the fingerprint covers everything that can change results, and nothing else
+    # the fingerprint covers everything that can change results; of the prompts the whole packs, as in version 0.6
+    same = begun if begun and not changed_prompts(campaign, begun) else None
     names = campaign.names
     stored = {role: names[role] for role in STORED_SEATS}
     if tested_seat(campaign.framework).role not in STORED_SEATS:
         stored["doctor"] = campaign.tested  # the column ``doctor`` holds the tested model
-    fields = {
+    fields: dict[str, Any] = {
         "protocol": campaign.protocol,
         **stored,
         "prompt_pack": pack_place(campaign.prompts),
-        "prompt_hash": campaign.pack.hash,
+        "prompt_hash": same.prompt_hash if same else campaign.pack.hash,
         "case_set": campaign.case_set,
         "case_set_hash": case_set_hash(list(campaign.cases)),
         "arms": [list(arm) for arm in campaign.arms],
@@ -431,13 +434,14 @@ def header_of(campaign: Campaign, registry: Registry, now: float | None = None) 
             "max_messages": None,
             **campaign.settings.stated(),
             **names.extra,
-            **_grading(campaign),
+            **_grading(campaign, same),
             **({"openings": openings_by(campaign.cases)} if campaign.framework.cases.patient_opens else {}),
             **_items(campaign),
         },
         "code_version": __version__,
     }
     fingerprint = _hash_of(fields)
+    fields["settings"] = {**fields["settings"], "prompts_by_seat": _prompts_by_seat(campaign)}
     return RunHeader(
         run_id=_run_id(created, fingerprint),
         fingerprint=fingerprint,
@@ -460,12 +464,31 @@ def next_second(run_id: str) -> str:
     return _run_id(calendar.timegm(time.strptime(stamp, _STAMP)) + 1, fingerprint)
 
 
-def _grading(campaign: Campaign) -> dict[str, str]:
+def _prompts_by_seat(campaign: Campaign) -> dict[str, str]:
+    """Return seat, or other part of a condition → hash of its prompts; a grader may have those of another pack."""
+    own = campaign.pack.parts
+    return {**own} if grades_itself(campaign.framework) else {**own, "grader": default_pack().parts["grader"]}
+
+
+def changed_prompts(campaign: Campaign, begun: RunHeader) -> list[str]:
+    """Return the seats of a campaign whose prompts have changed since its run began, and ``belief`` if it has.
+
+    They are the tested seat, and those at which models sit: a request of theirs would be another one now.
+    """
+    known_parts.cache_clear()  # the files may be as they were, again
+    now, tested = _prompts_by_seat(campaign), tested_seat(campaign.framework).role
+    at_work = seats_at_work(campaign.framework, campaign.tested, campaign.arms)
+    asked = {tested, *(role for role in at_work if is_model(campaign.names[role]))}
+    asked |= {"belief"} if begun.settings.get("probe") else set()
+    return sorted(part for part in asked if prompts_hash(begun, part) != now.get(part))
+
+
+def _grading(campaign: Campaign, same: RunHeader | None) -> dict[str, str]:
     """Return the hash of the grading prompts if a model grades with other prompts than the campaign's."""
     free = any(question_type in GRADED_TYPES for _, question_type in campaign.arms)
     if grades_itself(campaign.framework) or not free or not is_model(campaign.names.grader):
         return {}
-    return {"grading_prompts": default_pack().hash}
+    return {"grading_prompts": str(same.settings.get("grading_prompts")) if same else default_pack().hash}
 
 
 def _items(campaign: Campaign) -> dict[str, str]:
@@ -505,14 +528,8 @@ def campaign_of(header: RunHeader) -> Campaign:
     if header.doctor.startswith(f"{HUMAN}/"):
         raise UsageError(f"Run {header.run_id} is a human baseline: go on with it on the page Judges, under Experts.")
     framework_ = framework(header.protocol)
-    pack = pack_of(framework_, header.prompt_pack)
-    if pack.hash != header.prompt_hash:
-        raise AnamnesisError(
-            f"The prompt pack {header.prompt_pack} has changed since run {header.run_id} began "
-            f"({header.prompt_hash} then, {pack.hash} now): restore it, or start a new run."
-        )
     names = names_of(framework_, {role: getattr(header, role) for role in STORED_SEATS}, header.settings)
-    return Campaign(
+    campaign = Campaign(
         names=names,
         placed=frozenset(names),  # all models keep the addresses of the original run
         cases=tuple(header.cases),
@@ -527,6 +544,13 @@ def campaign_of(header: RunHeader) -> Campaign:
         protocol=header.protocol,
         settings=stored_settings(framework_, header.settings),
     )
+    if changed := changed_prompts(campaign, header):
+        raise AnamnesisError(
+            f"The prompts of {', '.join(changed)} in the prompt pack {header.prompt_pack} have changed since run "
+            f"{header.run_id} began ({header.prompt_hash} then, {campaign.pack.hash} now): restore them, or start a "
+            "new run."
+        )
+    return campaign
 
 
 def trials_of(header: RunHeader) -> list[Trial]:

@@ -75,7 +75,7 @@ class Profiling(OfCases, AskJob[Case]):
         with store.read() as cursor:
             judged = set() if self.again else profiled_by(cursor, maker)
         todo = [case for case in self.cases if (case.case_key, case.content_hash) not in judged]
-        part = self.part(journal_of("profiles", maker, self.pack.hash), todo, self.cases)
+        part = self.part(journal_of("profiles", maker, self.pack.parts["profiler"]), todo, self.cases)
         return JobPlan(maker, [part], len(self.cases) - len(todo), [maker])
 
     def seats(self, registry: Registry, plan: JobPlan, store: Store) -> Maker:

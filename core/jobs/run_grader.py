@@ -16,7 +16,8 @@ from core.jobs.engine import REGRADING
 from core.jobs.plan import HUMAN
 from core.journal import PLAYED_ELSEWHERE, RunHeader
 from core.models.registry import Registry
-from core.prompts import PromptPack, grader_hash, load_pack
+from core.prompts import PromptPack, load_pack
+from core.store.condition_parts import prompts_hash
 from core.store.conditions import ACCEPTED
 from core.store.database import Store
 from core.store.queries.grades import AnswerToGrade, ResponseVerdict, earlier_verdicts
@@ -87,11 +88,10 @@ def judge_of(header: RunHeader, grader: str, prompts: str | None, registry: Regi
     place = framework().name if uses_default else header.prompt_pack
     pack = packs(prompts or place)
     own = pack if prompts is None else _if_there(place, packs)
-    prompt_hash = grader_hash(pack)
-    if own is None or prompt_hash != grader_hash(own):
+    prompt_hash = pack.parts["grader"]
+    if own is None or prompt_hash != own.parts["grader"]:
         return RunGrader(name, f"{name} [{pack.name}]", pack, prompt_hash, own_unchanged=False)
-    original_hash = header.prompt_hash if graded_itself else header.settings.get("grading_prompts")
-    return RunGrader(name, name, pack, prompt_hash, own_unchanged=original_hash == own.hash)
+    return RunGrader(name, name, pack, prompt_hash, own_unchanged=prompts_hash(header, "grader") == prompt_hash)
 
 
 def accepting(judge: RunGrader, cases: Iterable[Case]) -> RunGrader:
@@ -105,7 +105,7 @@ def accepting(judge: RunGrader, cases: Iterable[Case]) -> RunGrader:
     if is_model(judge.model):
         prompt = load_pack("cases", (ACCEPTED_PROMPT,)).prompts[ACCEPTED_PROMPT]
         pack = replace(pack, prompts={**pack.prompts, ACCEPTED_PROMPT: prompt})
-        sources = f"{grader_hash(judge.pack)} {prompt.source}"
+        sources = f"{judge.pack.parts['grader']} {prompt.source}"
     digest = hashlib.sha256(f"{sources} {listed}".encode()).hexdigest()[:16]
     return RunGrader(
         judge.model, f"{judge.model} [accepted answers]", pack, f"{ACCEPTED}{digest}", own_unchanged=False, usual=judge

@@ -12,7 +12,7 @@ from core.store.conditions import Condition
 from core.store.queries.runs import Run
 
 _NOT_SETTINGS = frozenset(
-    {"folder", "prompts", "max_messages", "images", "base_url", "own_address", "addresses", "solver", "staff"}
+    "folder prompts prompts_by_seat max_messages images base_url own_address addresses solver staff".split()
 )
 """Stored settings that are not listed: notes of an import, and settings that have separate lines."""
 _HASH = 8

@@ -12,6 +12,7 @@ from core.frameworks.starts import CAMPAIGN
 from core.measures.base import Filter, Listed, MetricRequest, metric
 from core.measures.provenance import settings_side_by_side, side_of
 from core.prompts import Prompt, load_pack, unchanged_pack
+from core.store.condition_parts import unchanged_prompts
 from core.store.database import Store
 from core.store.queries.releases import templates_of_runs
 from core.store.queries.runs import Run, run_records
@@ -148,25 +149,24 @@ def distinct_prompts(used: Iterable[UsedPrompt]) -> list[UsedPrompt]:
 def used_prompts(store: Store, selection: Selection) -> list[UsedPrompt]:
     """Return the prompts of the selected runs, in the order of runs and names.
 
-    They are those of the prompt pack if it has not changed since the run, else those in the stored calls. A release has
-    the templates in its files.
+    They are those of the prompt pack, for seats whose prompts have changed since the run those in the stored calls. A
+    release has the templates in its files.
     """
     runs = _runs(store, selection)
     prompts_: list[UsedPrompt] = []
-    changed: list[Run] = []
-    for run in (run for run in runs if run.source != "release"):
-        if pack := unchanged_pack(run.prompt_pack, run.prompt_hash):
-            prompts_ += [
-                UsedPrompt(run.run_id, run.prompt_pack, run.prompt_hash, name, prompt.role, prompt.hash, prompt.source)
-                for name, prompt in sorted(pack.prompts.items())
-            ]
-        else:
-            changed.append(run)
-    packs = {run.run_id: run for run in changed}
+    packs = {run.run_id: run for run in runs if run.source != "release"}
+    unchanged = {run_id: unchanged_prompts(run) for run_id, run in packs.items()}
+    for run_id, of_pack in unchanged.items():
+        run = packs[run_id]
+        prompts_ += [
+            UsedPrompt(run_id, run.prompt_pack, run.prompt_hash, name, prompt.role, prompt.hash, prompt.source)
+            for name, prompt in of_pack.items()
+        ]
     with store.read() as cursor:
-        of_calls = prompts_of_calls(cursor, list(packs)) if packs else []
+        changed = [run.run_id for run in packs.values() if unchanged_pack(run.prompt_pack, run.prompt_hash) is None]
+        of_calls = prompts_of_calls(cursor, changed) if changed else []
         released = templates_of_runs(cursor, [run.run_id for run in runs if run.source == "release"])
-    for stored in of_calls:
+    for stored in (each for each in of_calls if each.prompt not in unchanged[each.run_id]):
         run = packs[stored.run_id]
         file = _prompts(run.prompt_pack).get(stored.prompt)
         text = file.source if file and file.hash == stored.source_hash else None

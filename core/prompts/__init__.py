@@ -1,6 +1,7 @@
 """Prompt packs: one prompt per file, Jinja2 with a YAML header that states role, inputs and purpose.
 
-A pack is identified by its name and a hash of all its files, which every conversation stores. The project's packs are
+A pack is identified by its name and a hash of all its files, which every conversation stores. What makes two answers
+comparable are the prompts of each seat (``PromptPack.parts``). The project's packs are
 in prompts/, the user's in the folder ``prompts`` next to the database; names are unique. Anybody may have written a
 pack, so its templates see the values of their prompt and nothing else of the program (``core.prompts.sandbox``).
 """
@@ -10,7 +11,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,7 @@ from core.errors import AnamnesisError, UsageError
 from core.folding import folded
 from core.paths import expanded
 from core.prompts.sandbox import BREAKS, compiled, rendered
-from core.yaml_text import read_yaml
+from core.yaml_text import read_yaml, read_yaml_file
 
 _MAX_HEADER = 4_000
 LATER_INPUTS: Mapping[str, Any] = {"asks_for": "diagnosis", "fault": "", "problem": ""}
@@ -43,7 +45,15 @@ _CLOSING = ">＞﹥〉⟩❭❯》⟫"
 _QUOTED = re.compile(rf"[{_OPENING}] ?[/\\⁄∕⧸]? ?q ?u ?o ?t ?e ?d\b[^{_OPENING}{_CLOSING}]*[{_CLOSING}]?")
 """A quotation mark in a folded text: ``</quoted>``, ``< / q u o t e d >``."""
 _ANGLES = str.maketrans(_OPENING + _CLOSING, "‹" * len(_OPENING) + "›" * len(_CLOSING))
-_GRADER = ("grader_extract", "grader_judge")
+_OTHER_PARTS: Mapping[str, str] = {"belief": "belief", "facts": "ledger", "judge_facts": "ledger", "sections": "case"}
+"""Prompt → its part of a condition, where that is not the seat of its role.
+
+``belief`` is asked outside of the dialogue and changes no answer, so beliefs are a part of their own. What is made
+before a conversation is stored with its case, and the hash of the cases is in the condition: ``sections``, and also
+``filter`` and ``profile``, whose role profiler is no seat. Facts are stored with the model that took them from a case.
+"""
+_ROLES = frozenset((*LIMITS, "doctor", "grader"))
+FORMER_PACKS = "former_packs.yaml"
 
 
 @dataclass(frozen=True)
@@ -70,6 +80,12 @@ class Prompt:
     hash: str = ""
     max_tokens: int = LIMIT
     quoted: tuple[str, ...] = ()
+
+    @property
+    def parts(self) -> Collection[str]:
+        """The parts of a condition that the prompt belongs to: mostly the seat of its role."""
+        part = _OTHER_PARTS.get(self.name, self.role)
+        return (part,) if part in {*_ROLES, *_OTHER_PARTS.values()} else _ROLES - {"grader"}
 
     def taken(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values for the template: with defaults of the ``LATER_INPUTS`` that the prompt names.
@@ -105,6 +121,20 @@ class PromptPack:
     hash: str
     prompts: Mapping[str, Prompt]
     folder: Path
+
+    @functools.cached_property
+    def parts(self) -> Mapping[str, str]:
+        """Seat, or another part of a condition → hash of its prompts: templates, limits of replies and quoted inputs.
+
+        A prompt of no known role, such as ``repair``, belongs to every part. The grader's hash covers its own templates
+        alone, because verdicts have been stored under it.
+        """
+        texts: dict[str, str] = defaultdict(str)
+        for name, prompt in sorted(self.prompts.items()):
+            text = f"{name}\0{prompt.source}\0"
+            for part in prompt.parts:
+                texts[part] += text if part == "grader" else f"{text}{prompt.max_tokens} {prompt.quoted}\0"
+        return {part: hashlib.sha256(text.encode()).hexdigest()[:_HASH_LENGTH] for part, text in texts.items()}
 
     def render(self, name: str, /, **values: Any) -> str:
         return self.prompts[name].render(**values)
@@ -193,10 +223,12 @@ def _hash_of(files: Iterable[Path]) -> str:
     return digest.hexdigest()[:_HASH_LENGTH]
 
 
-def grader_hash(pack: PromptPack) -> str:
-    """Return the hash of the grader's prompts; packs that differ only in other prompts have the same hash."""
-    sources = "".join(f"{name}\0{pack.prompts[name].source}\0" for name in _GRADER)
-    return hashlib.sha256(sources.encode()).hexdigest()[:_HASH_LENGTH]
+@functools.lru_cache(maxsize=256)
+def known_parts(name_or_folder: str, hash_: str) -> Mapping[str, str]:
+    """Return the ``parts`` of a pack with this hash; empty if it has changed and is no former pack of the project."""
+    former: Mapping[str, Mapping[str, str]] = read_yaml_file(paths.PROMPTS / FORMER_PACKS)
+    pack = None if hash_ in former else unchanged_pack(name_or_folder, hash_)
+    return pack.parts if pack else former.get(hash_, {})
 
 
 def read_prompt(path: Path) -> Prompt:

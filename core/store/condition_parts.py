@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import PurePath
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 from core.asking.persona import label, parse_persona
-from core.frameworks.base import frameworks, seats_at_work, tested_seat, title_of
+from core.errors import AnamnesisError
+from core.frameworks.base import framework, frameworks, seats_at_work, tested_seat, title_of
 from core.frameworks.casting import is_model
 from core.frameworks.settings import FrameworkSettings, without_credentials
+from core.journal import RunHeader
+from core.prompts import Prompt, known_parts, load_pack
 from core.store.queries.runs import Run
 from core.store.review_records import order_in_words, order_of_0_4
 
@@ -21,6 +24,7 @@ ConditionPart = Literal[
     "case_set",
     "doctor_prompt",
     "prompts",
+    "belief",
     "sampling",
     "cap",
     "patient",
@@ -74,12 +78,49 @@ def addresses_of(run: Run, graders: Collection[str]) -> dict[str, tuple[str, ...
     }
 
 
+def prompts_hash(run: Run | RunHeader, part: str) -> str:
+    """Return the hash of the prompts of a seat or of beliefs in a run; empty if only the hash of its pack is known.
+
+    Runs of version 0.6 and earlier store the hash of the pack alone.
+    """
+    hashes = cast("Mapping[str, str] | None", run.settings.get("prompts_by_seat"))
+    if hashes is None:
+        grading = str(run.settings.get("grading_prompts") or "") if part == "grader" else ""
+        pack = (framework().name, grading) if grading else (run.prompt_pack, run.prompt_hash)
+        hashes = known_parts(*pack)
+    return hashes.get(part, "")
+
+
+def unchanged_prompts(run: Run) -> dict[str, Prompt]:
+    """Return name → prompt of a run's pack, of the seats whose prompts have not changed since the run."""
+    try:
+        pack = load_pack(run.prompt_pack)
+    except (AnamnesisError, OSError):
+        return {}
+    same = {part for part, hash_ in pack.parts.items() if hash_ == prompts_hash(run, part)}
+    return {name: prompt for name, prompt in sorted(pack.prompts.items()) if same.issuperset(prompt.parts)}
+
+
+def _of_tested(run: Run) -> tuple[str, str]:
+    framework_ = frameworks().get(run.protocol)
+    hash_ = prompts_hash(run, tested_seat(framework_).role if framework_ else DOCTOR)
+    return hash_ or run.prompt_hash, f"prompts {PurePath(run.prompt_pack).name}"
+
+
+def _belief(run: Run) -> tuple[str, str]:
+    return (prompts_hash(run, "belief") or run.prompt_hash, "beliefs") if run.settings.get("probe") else ("", "")
+
+
 def _seat(role: str) -> Callable[[Run], tuple[str, str]]:
-    """Return a reader of the model of a seat; empty if the arms of the run do not use the seat."""
+    """Return a reader of the prompts and the model of a seat; empty if the arms of the run do not use the seat.
+
+    Where only the hash of the pack is known, it is the key of the part ``prompts``.
+    """
 
     def read(run: Run) -> tuple[str, str]:
         name = other_seats(run).get(role, "")
-        return name, f"{role} {name}" if name else ""
+        prompts = prompts_hash(run, role) if is_model(name) else ""
+        return (f"{prompts} {name}", f"{role} {name}") if name else ("", "")
 
     return read
 
@@ -163,7 +204,8 @@ READERS: dict[ConditionPart, Callable[[Run], tuple[str, str]]] = {
     "framework": lambda run: (run.protocol, title_of(run.protocol)),
     "case_set": _case_set,
     "doctor_prompt": _setting("doctor_prompt", "{} prompt"),
-    "prompts": lambda run: (run.prompt_hash, f"prompts {PurePath(run.prompt_pack).name}"),
+    "prompts": _of_tested,
+    "belief": _belief,
     "sampling": _sampling,
     "cap": _cap,
     "patient": _seat("patient"),

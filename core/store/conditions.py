@@ -12,15 +12,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from types import MappingProxyType
 
 from core.events import GRADED_TYPES, Rule
-from core.frameworks.base import framework, frameworks, tested_seat
+from core.frameworks.base import frameworks, tested_seat
 from core.frameworks.casting import is_model
 from core.frameworks.seats import remarks
-from core.prompts import grader_hash, unchanged_pack
-from core.store.condition_parts import DOCTOR, PARTS, READERS, ConditionPart, addresses_of, other_seats
+from core.store.condition_parts import DOCTOR, PARTS, READERS, ConditionPart, addresses_of, other_seats, prompts_hash
 from core.store.queries.runs import Run
 
 SEPARATOR = " · "
@@ -37,9 +35,9 @@ _SERVED: Mapping[ConditionPart, ConditionPart] = {
     "grader_served": "grader",
 }
 """Part with the served model of a seat → part with the model of the seat."""
-UNDER_TEST: tuple[ConditionPart, ...] = ("doctor_prompt", "sampling", "served")
+UNDER_TEST: tuple[ConditionPart, ...] = ("doctor_prompt", "belief", "sampling", "served")
 """The parts that belong to the tested model, and that a comparison of two models or settings is about."""
-_MAY_LACK: tuple[ConditionPart, ...] = ("patient", "summariser", "grader", "reader", "served", *_SERVED)
+_MAY_LACK: tuple[ConditionPart, ...] = ("belief", "patient", "summariser", "grader", "reader", "served", *_SERVED)
 """Parts that are empty if the arms of a run do not use them, or if no provider named a model."""
 ACCEPTED = "accepted-"
 """Beginning of the prompt hash of verdicts that count further accepted answers of cases; the rest is a hash of the
@@ -166,26 +164,9 @@ def who_judged(run: Run, rule: Rule, grader: str, prompts: str, version: int) ->
         return grader.partition(" [")[0], prompts
     if not is_model(grader):
         return grader, ""  # rules and people have no prompts
-    return grader.partition(" [")[0], prompts or _own_prompts(run)
-
-
-def _own_prompts(run: Run) -> str:
-    """Return the hash of the grader's prompts in a run's own pack, or a placeholder if the pack has changed.
-
-    The placeholder is safe: runs with different packs differ in another part anyway.
-    """
-    grading = str(run.settings.get("grading_prompts") or "")
-    place, hash_ = (framework().name, grading) if grading else (run.prompt_pack, run.prompt_hash)
-    return _grader_hash(place, hash_) or grading or _OWN
-
-
-@lru_cache(maxsize=256)
-def _grader_hash(place: str, hash_: str) -> str | None:
-    pack = unchanged_pack(place, hash_)
-    try:
-        return grader_hash(pack) if pack else None
-    except KeyError:  # a pack without prompts of a grader
-        return None
+    # the placeholder is safe: runs with different packs differ in another part anyway
+    own = prompts_hash(run, "grader") or str(run.settings.get("grading_prompts") or _OWN)
+    return grader.partition(" [")[0], prompts or own
 
 
 def judged_runs(
@@ -325,6 +306,8 @@ def _differences(judged_run: JudgedRun, others: Sequence[JudgedRun]) -> list[str
         values = dict(
             other.parts[part] for other in compared if not model or other.parts[model] == judged_run.parts[model]
         )
+        if part == "belief":  # whether a doctor is asked for beliefs changes no answer
+            values = {value: other for value, other in values.items() if value and key}
         if any(value != key for value in values):
             ambiguous = sum(other == text for other in values.values()) > 1
             words.append(f"{text} {key.partition(' ')[0][:_HASH]}" if text and ambiguous else text)

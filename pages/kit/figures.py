@@ -52,8 +52,8 @@ _BY_WIDTH = (
 """Shows the figure with panels next to each other in a wide window, and the stacked figure in a narrow one."""
 _HEADS: dict[ConditionPart, str] = {
     "study": "Study", "order": "Asked", "data_set": "Data set", "framework": "Framework", "case_set": "Cases",
-    "doctor_prompt": "Doctor’s prompt",
-    "prompts": "Prompts", "sampling": "Sampling", "cap": "Cap", "patient": "Patient", "persona": "Persona",
+    "doctor_prompt": "Doctor’s prompt", "persona": "Persona",
+    "prompts": "Prompts", "belief": "Beliefs", "sampling": "Sampling", "cap": "Cap", "patient": "Patient",
     "pictures": "Pictures", "summariser": "Summariser", "solver": "Solver", "staff": "Staff",
     "openings": "Openings", "items": "Items", "grader": "Grader",
     "reader": "Choice reader", "version": "Version", "served": "Served as", "patient_served": "Patient served as",

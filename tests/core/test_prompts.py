@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 import time
 import tracemalloc
 from collections.abc import Iterator
@@ -12,11 +14,17 @@ import jinja2
 import pytest
 from jinja2 import nodes
 from jinja2.exceptions import SecurityError
+from pydantic import BaseModel
 
+from core.agents import fact_splitter, profiler, sections_model
+from core.agents.probe import BeliefReply
 from core.asking.ask import PLACEHOLDER, json_in
 from core.errors import UsageError
+from core.frameworks.automedic.roles import read_rating
 from core.frameworks.base import default_pack
 from core.frameworks.craftmd import PROMPTS
+from core.jobs import items, openings
+from core.models.wire import strict_format
 from core.prompts import load_pack, pack_places
 from core.prompts.sandbox import compiled, rendered
 
@@ -112,7 +120,13 @@ def test_the_default_pack_is_complete() -> None:
     pack = default_pack()
 
     assert set(PROMPTS) <= set(pack.prompts)
-    assert {prompt.role for prompt in pack.prompts.values()} == {"doctor", "patient", "grader", "summariser"}
+    assert {prompt.role for prompt in pack.prompts.values()} == {
+        "doctor",
+        "patient",
+        "grader",
+        "summariser",
+        "profiler",
+    }
 
 
 def test_the_default_prompts_contain_the_required_instructions(subtests: pytest.Subtests) -> None:
@@ -292,7 +306,7 @@ def _value(tree: nodes.Template, name: str, leaf: object) -> object:
 def test_every_prompt_of_the_project_is_rendered_as_by_jinja_itself() -> None:
     plain = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     prompts = [(pack.name, load_pack(pack.name).prompts) for pack in pack_places()]
-    assert sum(len(of_pack) for _, of_pack in prompts) == 47
+    assert sum(len(of_pack) for _, of_pack in prompts) == 46
     for pack, of_pack in prompts:
         for name, prompt in of_pack.items():
             tree = plain.parse(prompt.source)
@@ -303,20 +317,66 @@ def test_every_prompt_of_the_project_is_rendered_as_by_jinja_itself() -> None:
                 assert prompt.render(**values) == expected, (pack, name, leaf)
 
 
+FORMS: dict[tuple[str, str], type[BaseModel]] = {
+    ("automedic", "filter"): profiler._Filtered,
+    ("automedic", "profile"): profiler._Proposed,
+    ("craftmd", "belief"): BeliefReply,
+    ("craftmd", "facts"): fact_splitter._Split,
+    ("craftmd", "sections"): sections_model._Reply,
+    ("items", "items"): items._Reply,
+    ("openings", "opening"): openings._Reply,
+}
+"""Prompt with an example in JSON → the form of the reply."""
+WORKED = {"grader_judge", "grader_judge_accepted"}
+"""Prompts with worked examples of diseases: as in the paper, and the reply is Yes or No."""
+OF_A_PATIENT = re.compile(r"\d|\b(man|woman|he|she|his|her|years?|fever|pain|cough|rash)\b", re.IGNORECASE)
+
+
 def test_no_example_in_a_prompt_can_be_copied_as_an_answer() -> None:
-    """The values of examples in JSON are in capitals: no number, no choice, and no words that a text could have."""
-    left_out = ("rubrics", "ratings", "urgency", "patients", "facts", "cases", "automedic", "craftmd")
-    found, wrong = 0, list[object]()
+    """The values of examples in JSON are in capitals: no number, no choice, and no words that a text could have.
+
+    An example has the fields of its form in their order, and comes before the text, so that requests begin alike.
+    """
+    wrong: list[object] = []
     for pack in pack_places():
-        for name, prompt in load_pack(pack.name).prompts.items() if pack.name not in left_out else ():
-            tree = compiled(prompt.source).environment.parse(prompt.source)
-            values = {value: _value(tree, value, ("xy", "xy")) for value in prompt.inputs}
-            for value in leaves(json_in(prompt.render(**values))):
-                found += 1
-                if not PLACEHOLDER.fullmatch(f': "{value}"'):
-                    wrong.append((pack.name, name, value))
+        for name, prompt in load_pack(pack.name).prompts.items():
+            tree, place = compiled(prompt.source).environment.parse(prompt.source), (pack.name, name)
+            text = prompt.render(**{value: _value(tree, value, ("xy", "xy")) for value in prompt.inputs})
+            examples = json_in(text)
+            if (len(examples) == 1) != (place in FORMS):
+                wrong.append((place, "examples", examples))
+            for example in examples:
+                if copied := [value for value in leaves(example) if not PLACEHOLDER.fullmatch(f': "{value}"')]:
+                    wrong.append((place, "can be copied", copied))
+                schema = strict_format(FORMS[place])["json_schema"]["schema"] if place in FORMS else {}
+                if fields(example) != properties(schema, schema):
+                    wrong.append((place, "fields", fields(example), properties(schema, schema)))
+                if "vignette" in prompt.inputs and prompt.source.index("{{ vignette }}") < prompt.source.rindex('": "'):
+                    wrong.append((place, "the text comes before the form"))
+            for worked in re.findall(r"^Example.*(?:\n.+)*", text, re.MULTILINE) if name not in WORKED else ():
+                if words := OF_A_PATIENT.findall(worked):
+                    wrong.append((place, "could be about a patient", words))
+    for rating in (form := load_pack("automedic").render("empathy"), "\n".join(form.splitlines()[-2:])):
+        with contextlib.suppress(ValueError):
+            wrong.append(("empathy", read_rating(rating)))
     assert wrong == []
-    assert found >= 4
+
+
+def fields(example: Any) -> Any:
+    """Return the names of the fields of JSON in their order, with those of their parts."""
+    if isinstance(example, list):
+        return fields(example[0])
+    return [(name, fields(value)) for name, value in example.items()] if isinstance(example, dict) else None
+
+
+def properties(part: dict[str, Any], schema: dict[str, Any]) -> Any:
+    """Return the same for a JSON schema."""
+    if "$ref" in part:
+        return properties(schema["$defs"][part["$ref"].rpartition("/")[2]], schema)
+    if part.get("type") == "array":
+        return properties(part["items"], schema)
+    named = part.get("properties")
+    return [(name, properties(value, schema)) for name, value in named.items()] if named else None
 
 
 def leaves(value: Any) -> Iterator[Any]:

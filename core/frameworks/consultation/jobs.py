@@ -35,7 +35,6 @@ from core.frameworks.starts import CAMPAIGN, Missing
 from core.jobs.ask_job import AskJob, AskOutcome, ItemResult, JobPlan, JobSize, estimated_tokens, journal_of
 from core.journal import RowLine
 from core.models.registry import Registry
-from core.prompts import grader_hash
 from core.store.database import Store
 from core.store.queries.cases import cases_of
 from core.store.queries.utterances import dialogues
@@ -115,7 +114,7 @@ class Solving(AskJob[SolvingItem]):
         return JobPlan(solver, [part], len(before), [solver, *sorted(graders)])
 
     def _pieces(self, store: Store, registry: Registry, solver: str, prompts: str) -> list[SolvingItem]:
-        grading = grader_hash(default_pack())
+        grading = default_pack().parts["grader"]
         with store.read() as cursor:
             conversations = conversations_to_solve(cursor, self.conversations.counted, self.limit)
             stored: dict[tuple[str, str, str], list[PrefixAnswer]] = {}

@@ -20,7 +20,7 @@ from core.frameworks.base import Campaign, framework, read_settings
 from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import CraftMdSettings
 from core.frameworks.settings import FrameworkSettings
-from core.jobs.begun import find_header, unfinished_twin
+from core.jobs.begun import begun_with_other_cast, find_header, unfinished_twin
 from core.jobs.engine import Options
 from core.jobs.estimate import JobEstimate, estimate
 from core.jobs.plan import campaign_of, header_of, parse_arms, seed_of, trial_id, trials_of
@@ -94,18 +94,46 @@ def test_an_alias_is_the_model_it_stands_for() -> None:
     assert len({h.fingerprint for h in headers}) == 1
 
 
-def test_the_fingerprint_changes_with_the_wording_of_a_prompt(tmp_path: Path) -> None:
-    pack = tmp_path / "pack"
-    shutil.copytree(paths.PROMPTS / "craftmd", pack)
-    campaign = dataclasses.replace(BASE, prompts=str(pack))
-    header = header_of(campaign, registry())
-    assert campaign_of(RunHeader.model_validate_json(header.model_dump_json())).prompts == str(pack)
-    greeting = pack / "greeting.md"
-    greeting.write_text(greeting.read_text().replace("Hello", "Good day"))
-    assert header_of(campaign, registry()).fingerprint != header.fingerprint
-    assert campaign.pack.render("greeting") == "Good day, what symptoms bring you in today?"
-    with pytest.raises(AnamnesisError, match=r"has changed since run .* restore it, or start a new run"):
-        campaign_of(header)
+def test_a_run_goes_on_unless_a_prompt_of_its_models_has_changed(tmp_path: Path) -> None:
+    """The patient of the campaign is a model, its grader and its summariser are rules."""
+    original = {path.stem: path.read_text() for path in (paths.PROMPTS / "craftmd").glob("*.md")}
+    names = beside_rules("openai/gpt-4o", patient="openai/gpt-4o")
+    dialogue = (("multi_turn", "frq"), ("summarized", "mcq"))
+    base = dataclasses.replace(BASE, names=names, arms=dialogue, prompts=str(tmp_path))
+    probed = dataclasses.replace(base, settings=CraftMdSettings(probe=True))
+    table: list[tuple[Campaign, str, str]] = [
+        (base, "greeting", "doctor"),
+        (base, "persona", "patient"),
+        (base, "sections", ""),
+        (base, "summariser", ""),
+        (base, "grader_judge", ""),
+        (base, "facts", ""),
+        (base, "belief", ""),
+        (probed, "belief", "belief"),
+        (dataclasses.replace(base, arms=(("vignette", "mcq"),)), "patient", ""),
+        (dataclasses.replace(base, arms=(("vignette", "mcq"),)), "answer_mcq", "doctor"),
+    ]
+    wrong: list[object] = []
+    for campaign, name, seat in table:
+        for stem, text in original.items():
+            (tmp_path / f"{stem}.md").write_text(text)
+        header = header_of(campaign, registry())
+        assert campaign_of(RunHeader.model_validate_json(header.model_dump_json())).prompts == str(tmp_path)
+        begin(header, again=True)
+        (tmp_path / f"{name}.md").write_text(original[name] + "Be brief.\n")
+        now = header_of(campaign, registry())
+        resumed = begun_with_other_cast(campaign, now, registry(), {})
+        try:
+            campaign_of(header)
+            refused = ""
+        except AnamnesisError as error:
+            refused = str(error)
+        shutil.rmtree(journal_path(header.run_id).parent)
+        expected = (None, True) if seat else (header.run_id, False)
+        if (resumed and resumed.run_id, f"The prompts of {seat} in the prompt pack" in refused) != expected:
+            wrong.append((name, seat, resumed, refused))
+        assert now.fingerprint != header.fingerprint
+    assert wrong == []
 
 
 def test_a_pack_given_by_a_relative_path_is_found_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

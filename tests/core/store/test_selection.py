@@ -8,6 +8,8 @@ import pytest
 
 from core.events import Answered, Event, Finished, Graded, Started
 from core.measures.accuracy import accuracy
+from core.prompts import known_parts
+from core.store.conditions import comparable
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.runs import Run
@@ -82,6 +84,37 @@ def test_every_part_makes_another_condition_which_is_named_by_it(subtests: pytes
             runs_by_name = names(a_run("1"), a_run("2", **changes))
             expected = [" · ".join(filter(None, ("openai/a", words))) for words in (first, second)]
             assert runs_by_name == {expected[0]: ("1",), expected[1]: ("2",)}
+
+
+def test_a_prompt_belongs_to_the_part_of_its_seat_and_an_equal_seat_to_one_condition() -> None:
+    """Two packs of version 0.6 differ in the prompts for sections and beliefs alone; the last run is a later one."""
+    packs = ("19407fbc5172d6cb", "472458f098b7f25b")
+    cast: dict[str, Any] = {"grader": "openai/g", "summariser": "openai/s"}
+    seats = dict(known_parts("craftmd", packs[0]))
+    new: dict[str, Any] = {"prompt_hash": "later", "settings": {"prompts_by_seat": seats}}
+    assert names(*(a_run(hash_, prompt_hash=hash_, **cast) for hash_ in packs), a_run("new", **cast, **new)) == {
+        "openai/a": ("19407fbc5172d6cb", "472458f098b7f25b", "new")
+    }
+    asked: dict[str, Any] = {**cast, "settings": {"probe": True}, "arms": (("multi_turn", "frq"),)}
+    probed = [a_run(hash_, prompt_hash=hash_, **asked) for hash_ in packs]
+    first, second = conditions_of(probed)
+    assert {first.name, second.name} == {"openai/a · beliefs 475c3a", "openai/a · beliefs db7998"}
+    assert comparable(first, second)
+    assert set(names(probed[0], a_run("unprobed", prompt_hash=packs[1], **cast))) == {"openai/a"}
+    capped = a_run("capped", prompt_hash=packs[1], **{**asked, "settings": {"max_messages": 4}})
+    assert set(names(probed[0], capped)) == {"openai/a", "openai/a · cap 4"}
+    for seat, words in {
+        "doctor": ("prompts craftmd 2003c0", "prompts craftmd other"),
+        "patient": ("patient openai/p e0fb4a", "patient openai/p other"),
+        "summariser": ("summariser openai/s b711db", "summariser openai/s other"),
+    }.items():
+        changed = {**new, "settings": {"prompts_by_seat": {**seats, seat: "other"}}}
+        found = names(a_run("1", prompt_hash=packs[0], **cast), a_run("2", **cast, **changed))
+        assert found == {f"openai/a · {words[0]}": ("1",), f"openai/a · {words[1]}": ("2",)}, seat
+        # no model reads the prompt of a seat that a rule plays
+        rules = {**cast, "patient": "reference/p", "summariser": "reference/s"}
+        found = names(a_run("1", prompt_hash=packs[0], **rules), a_run("2", **rules, **changed))
+        assert (len(found) == 2) is (seat == "doctor"), seat
 
 
 def test_names_have_the_framework_and_the_differences_within_it() -> None:
