@@ -19,6 +19,7 @@ import pandas as pd
 from core.judging.form import FactAsked
 from core.judging.judgement import Judge
 from core.store.queries.fact_sets import facts_in_use
+from core.store.queries.judgements import failed_checks
 from core.store.queries.scores import newest
 from core.store.selection import Selection, select
 from core.store.tables import records
@@ -103,7 +104,7 @@ def asked_facts(facts: Collection[AtomicFact]) -> list[FactAsked]:
 def judges(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> list[JudgeProgress]:
     """Return the judges of the selected conversations for their present facts, the most recent first."""
     select(cursor, selection)
-    rows = cursor.execute(_JUDGES).fetchall()
+    rows = cursor.execute(_JUDGES, {"failed": _failed(cursor)}).fetchall()
     return [JudgeProgress(_judge(*row[:3]), *row[3:]) for row in rows]
 
 
@@ -112,7 +113,7 @@ def judged_patients(
 ) -> list[JudgedPatient]:
     """Return the judgements of the selected conversations by a judge, or by each judge, the most recent judge first."""
     select(cursor, selection)
-    rows = records(cursor.execute(_VERDICTS, _of(judge)))
+    rows = records(cursor.execute(_VERDICTS, _of(cursor, judge)))
     withheld = {(row["case_key"], row["content_hash"]) for row in rows if '"withheld"' in row["verdicts"]}
     texts = {
         key: {fact.id: fact.text for fact in in_use.facts}
@@ -137,7 +138,7 @@ def judged_sums(
     those ``judged``; of the judged ones those ``with_withheld`` facts and ``with_invented`` facts.
     """
     select(cursor, selection)
-    return cursor.execute(_SUMS, _of(judge or _NO_JUDGE)).df()
+    return cursor.execute(_SUMS, _of(cursor, judge or _NO_JUDGE)).df()
 
 
 def topic_sums(cursor: duckdb.DuckDBPyConnection, judge: Judge, selection: Selection | None = None) -> pd.DataFrame:
@@ -147,7 +148,7 @@ def topic_sums(cursor: duckdb.DuckDBPyConnection, judge: Judge, selection: Selec
     numbers of facts that the patient could tell, summed over conversations.
     """
     select(cursor, selection)
-    return cursor.execute(_TOPICS, _of(judge)).df()
+    return cursor.execute(_TOPICS, _of(cursor, judge)).df()
 
 
 def reviews_of_judged(
@@ -159,7 +160,7 @@ def reviews_of_judged(
     Columns: trial_id, question, annotator, value, and whether the judge found anything ``invented`` or ``withheld``.
     """
     select(cursor)
-    return records(cursor.execute(_PEOPLE, {**_of(judge), "without": list(without)}))
+    return records(cursor.execute(_PEOPLE, {**_of(cursor, judge), "without": list(without)}))
 
 
 def _judge(name: str, prompt_hash: str, together: int) -> Judge:
@@ -169,9 +170,15 @@ def _judge(name: str, prompt_hash: str, together: int) -> Judge:
 _NO_JUDGE = Judge("", "model")
 
 
-def _of(judge: Judge | None) -> dict[str, Any]:
+def _of(cursor: duckdb.DuckDBPyConnection, judge: Judge | None) -> dict[str, Any]:
     name, _, prompt_hash, together = judge or _NO_JUDGE
-    return {"every": judge is None, "judge": name, "prompt_hash": prompt_hash, "together": together}
+    of_judge = {"every": judge is None, "judge": name, "prompt_hash": prompt_hash, "together": together}
+    return {**of_judge, "failed": _failed(cursor)}
+
+
+def _failed(cursor: duckdb.DuckDBPyConnection) -> list[str]:
+    """Return the judges that fail their check, each with the facts on which it does."""
+    return [" ".join((j.name, j.prompt_hash, str(j.together), facts)) for j, facts in failed_checks(cursor, FORM)]
 
 
 def _verdict(fields: dict[str, Any], texts: dict[str, str]) -> PatientVerdict:
@@ -208,6 +215,7 @@ _PRESENT = f"""conversations AS (
         FROM judgements JOIN conversations ON conversations.trial_id = judgements.trial_id
             AND {FACTS_HASH} = against
         WHERE form = '{FORM}' AND judge_kind = 'model' AND repeat = 1
+            AND NOT list_contains($failed::VARCHAR[], concat_ws(' ', judge, prompt_hash, together, against))
         QUALIFY row_number() OVER (
             PARTITION BY judgements.trial_id, judge, prompt_hash, together, question
             ORDER BY (value IS NOT NULL) DESC, judged_at DESC) = 1
