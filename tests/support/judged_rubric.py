@@ -58,6 +58,6 @@ def store_judged(store: Store, rubric: Mapping[str, object] = RUBRIC) -> None:
     with store.write() as connection:
         save_rubric(connection, rubric_of(dict(rubric), "here"))
     with running(judge(overlooks)) as provider:
-        job = Judging("rubric:demo", ("openai/fake",), base_url=provider.base_url)
+        job = Judging("rubric:demo", ("openai/fake",), apart=True, base_url=provider.base_url)
         run_job(job, store, load_registry(), Options(1))
     fold(store)
