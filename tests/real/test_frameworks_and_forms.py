@@ -34,7 +34,7 @@ from core.store.queries.judgements import judgements
 from core.store.queries.trials import transcripts
 from core.store.review_records import planned
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(3_600)]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(3_600)]
 CASES = 2
 ENDS = {"correct", "incorrect", "no_diagnosis", "multiple", "ungradable", "refused"}
 BY_MODELS = [name for name, form in forms().items() if form.about not in ("vignette", "criterion")]

@@ -18,7 +18,7 @@ from tests.support.asking import ask
 from tests.support.browsing import visiting
 from tests.support.dashboard import Dashboard, settle
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.slow]
 LOCAL = "smollm2-135m"
 
 
@@ -60,16 +60,14 @@ async def test_a_seed_gives_one_text_and_another_seed_another(local_model: str) 
 
 
 @pytest.mark.browser
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_local_model_conversations_after_three_clicks_from_the_home_page(
     local_model: str, browser: Any, dashboard: Dashboard
 ) -> None:
     models = dashboard.database.parent / "models"
     models.mkdir(exist_ok=True)
-    (models / LOCAL).symlink_to(
-        load_registry().spec(local_model).model_id
-    )  # as if fetched: the rest is done by the pages
+    # as if fetched: the rest is done by the pages
+    (models / LOCAL).symlink_to(load_registry().spec(local_model).model_id)
     with visiting(browser, dashboard) as visitors:
         page = visitors.open("")
         page.locator(f".st-key-get_{LOCAL}-history button").click()  # 1
