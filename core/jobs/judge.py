@@ -328,12 +328,7 @@ class Judging(AskJob[ItemToJudge]):
         return [(replace(alone, todo=()), 0), (first, kept), (replace(whole, todo=whole.todo[TRIED - tried :]), 0)]
 
     def _setting(
-        self,
-        cursor: duckdb.DuckDBPyConnection,
-        form: Form,
-        judge: Judge,
-        subjects: Sequence[_Subject],
-        least: int = TRIED,
+        self, cursor: duckdb.DuckDBPyConnection, form: Form, judge: Judge, subjects: Sequence[_Subject], least: int = 0
     ) -> tuple[int | None, int]:
         """Return ``Judge.together`` (``None`` if too few requests tell), and the number of requests that tell.
 
@@ -349,7 +344,7 @@ class Judging(AskJob[ItemToJudge]):
             return 1, stored.requests
         if not any(len(asked_of_models(subject.questions)) > 1 for subject in subjects):
             return ALL_TOGETHER, stored.requests
-        if stored.requests < least:
+        if stored.requests < (least or TRIED):
             return None, stored.requests
         return (ALL_TOGETHER if reads_well else 1), stored.requests
 

@@ -226,7 +226,7 @@ def test_a_judge_that_says_one_thing_only_or_fails_its_check_is_in_no_figure_wit
         return [note.text for note in result_of(metric, MetricRequest(reviewed)).warnings if "all of" in note.text]
 
     for metric in (agreement.report, calibration.report):
-        polite, warm = sorted(high(metric))  # the judge of six answers is not named
+        warm, polite = sorted(high(metric))  # the judge of six answers is not named
         assert all(part in polite for part in ("openai/j", "“yes”", "manners, polite", "12"))
         assert all(part in warm for part in ("openai/j", "“2”", "manners, warm", "12"))
     polite_hash = form_named("manners").questions[0].hash
