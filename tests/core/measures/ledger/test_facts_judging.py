@@ -166,7 +166,7 @@ def test_a_stopped_job_continues_and_a_failure_is_judged_again(store: Store) -> 
     outcome, calls = judged(store, [failing(500)], wrong=True)
     assert (outcome.done, outcome.failed) == (0, 2 - outcome.kept)
     assert outcome.failure.startswith("server: ")
-    outcome, calls = judged(store, ["None."], wrong=True)
+    outcome, calls = judged(store, ["None."], wrong=True, together=True)
     assert "no readable answer in 2 tries" in outcome.failure
     judged(store, strict, wrong=True)
     assert set(stored_verdicts(store)) == {"run/1", "run/2"}
