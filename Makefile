@@ -12,7 +12,7 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --max-worker-res
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all tests browser quick lint types lint-and-types lock bench figures laboratory screenshots clean
+.PHONY: help run test test-all real tests browser quick lint types lint-and-types lock bench figures laboratory screenshots clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -75,6 +75,9 @@ tests: $(VENV)/.installed-dev
 test-all: test ## also the slow tests, a real language model, and a thousand examples for each property
 	$(PIP) -r requirements-ray.txt
 	ANAMNESIS_FETCH=1 $(PYTEST) -m "slow or hypothesis or real" --hypothesis-profile=thorough
+
+real: $(VENV)/.installed-dev ## every framework and form with the model at an address (ANAMNESIS_REAL=http://…/v1)
+	$(BIN)/python -m pytest -q -m real tests/real/test_frameworks_and_forms.py
 
 quick: $(VENV)/.installed-dev ## fast loop for one package: its style, all imports and types, its tests (PACKAGE=core/stats)
 	$(BIN)/ruff check $(PACKAGE) tests/$(PACKAGE)

@@ -126,14 +126,14 @@ SITUATIONS = (
     ),
     situation(
         "criteria are judged three times, and all at once, and the command is repeated",
-        (*TWO, f"{JUDGE} --repeat 3", f"{JUDGE} --together"),
+        (*TWO, f"{JUDGE} --apart --repeat 3", f"{JUDGE} --together"),
         "report agreement rubric:feet --by form",
         row({"judges": "itself", "measure": "percent"}, value=1, n=30),
         row({"judges": "(all together) and", "measure": "percent"}, value=1, n=30),
         "report rubric_scores",
         row({"model": "gout"}, score=0.625, n_criteria=15),
         says("with all criteria at once"),
-        f"{JUDGE} --repeat 3",
+        f"{JUDGE} --apart --repeat 3",
         says("90 answered before"),
     ),
     situation(

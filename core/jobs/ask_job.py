@@ -59,7 +59,9 @@ class JournalWork:
     """The work of one journal: the items without a result.
 
     ``unit`` returns the name of the work on an item, which is the same after a resume; ``owns_unit`` tells which units
-    of the journal count in this job's budget. Calls are ``listed`` under the journal's name by default.
+    of the journal count in this job's budget. Calls are ``listed`` under the journal's name by default. ``instead`` is
+    called when the work is done and stored: what it returns is done instead of the next work of the plan, because the
+    results tell that its requests are no good.
     """
 
     journal: str
@@ -68,6 +70,7 @@ class JournalWork:
     owns_unit: Callable[[str], bool]
     listed: Callable[[Any], str] | None = None
     header: RunHeader | None = None
+    instead: Callable[[], JournalWork | None] = lambda: None
 
 
 @dataclass(frozen=True)
@@ -365,7 +368,7 @@ def run_job(
     fold(store)
     plan = job.plan(store, registry)
     specs = [registry.spec(name, base_url=job.base_url) for name in plan.models if is_model(name)]
-    journals = [part.journal for part in plan.parts]
+    journals = list(dict.fromkeys(part.journal for part in plan.parts))
     earlier = [] if job.again else [stored_budget(journal, job.name, store.journals) for journal in journals]
     earlier_usd = max((usd for usd in earlier if usd is not None), default=None)
     options = replace(options, budget_usd=budget_in_force(options.budget_usd, earlier_usd))
@@ -375,10 +378,8 @@ def run_job(
     options = options.with_batches(registry, progress)
     several = options.budget_usd is not None and len(plan.parts) > 1
     if several and not job.again:  # the costs in all journals count from the start, not only in the present one
-        for part in plan.parts:
-            progress.spent_usd += JournaledReplies.of(
-                journal_path(part.journal, store.journals), part.owns_unit
-            ).cost_usd
+        for journal, part in {part.journal: part for part in plan.parts}.items():
+            progress.spent_usd += JournaledReplies.of(journal_path(journal, store.journals), part.owns_unit).cost_usd
 
     async def do(item: Any, unit: Unit) -> list[JournalLine]:
         try:
@@ -398,9 +399,12 @@ def run_job(
     async def work() -> None:
         async with registry, following(store) as follow:
             options.on_progress(progress)
-            for part in plan.parts:
-                if not part.todo or stop.reason is not None:
+            parts, begun = list(plan.parts), set[str]()
+            while parts and stop.reason is None:
+                part = parts.pop(0)
+                if not part.todo:
                     continue
+                before = counts["failed"], progress.failures.copy(), len(remarks)
                 engine = Engine[Any](
                     part.journal,
                     part.unit,
@@ -413,11 +417,18 @@ def run_job(
                     owns_unit=part.owns_unit,
                     shared=job.shared,
                     resumed=not job.again and not several,
+                    continued=part.journal in begun,
                     folder=store.journals,
                     fold=follow,
                 )
                 with running(part.journal, store.journals) as stop_file:
                     await engine.run(_loaded(job, store, part.todo), stop_file)
+                begun.add(part.journal)
+                if stop.reason is None and (other := await asyncio.to_thread(part.instead)) is not None:
+                    progress.planned += len(other.todo) - len(parts[0].todo)
+                    parts[0] = other
+                    counts["failed"], progress.failures, listed = before  # the same items are asked about once more
+                    del remarks[listed:]
 
     for journal in journals:
         store_budget(journal, options.budget_usd, job.name, store.journals)

@@ -117,6 +117,8 @@ class Engine(Generic[U]):
     shared: bool = False
     resumed: bool = True
     """Whether the cost of earlier runs of the job counts in the budget."""
+    continued: bool = False
+    """Whether the journal holds work that the progress of this job counts already."""
     folder: Path | None = None
     fold: Callable[[], Awaitable[object]] | None = None
     given: GivenReplies = field(default_factory=dict)
@@ -131,11 +133,12 @@ class Engine(Generic[U]):
         path = journal_path(self.name, self.folder)
         memory = await asyncio.to_thread(JournaledReplies.of, path, self.owns_unit)
         memory.given = self.given
-        self.progress.spent_usd += memory.cost_usd if self.resumed else 0.0
-        self.progress.stored_replies += memory.replies
-        if memory.totals.pieces <= self.progress.done:  # otherwise ``done`` counts this run of the job only
-            self.progress.first += memory.totals
-            self.progress.finished += memory.totals
+        if not self.continued:
+            self.progress.spent_usd += memory.cost_usd if self.resumed else 0.0
+            self.progress.stored_replies += memory.replies
+            if memory.totals.pieces <= self.progress.done:  # otherwise ``done`` counts this run of the job only
+                self.progress.first += memory.totals
+                self.progress.finished += memory.totals
         self._check_budget()
         broken = partial(self.stop.ask, at_once=False)  # calls in flight are paid for; the disk may still take them
         async with Journal(path, self.header, broken=broken) as journal:

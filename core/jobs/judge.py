@@ -8,6 +8,7 @@ data set; the items of a planned review are those that people judge. An answer i
 from __future__ import annotations
 
 import hashlib
+import logging
 import random
 import time
 from collections import Counter
@@ -44,7 +45,7 @@ from core.jobs.doctors import DoctorToAsk, doctor_of, doctor_seats
 from core.journal import RowLine
 from core.judging.check import CheckKind
 from core.judging.form import DOCTOR, RUBRIC, Form, FormQuestion
-from core.judging.judgement import Judge, Judgement
+from core.judging.judgement import ALL_TOGETHER, Judge, Judgement
 from core.judging.request import FormAnswer, Material, doctor_request, judge_request, judging_pack, text_hash
 from core.judging.rules import RULES
 from core.measures.base import Positional
@@ -56,6 +57,7 @@ from core.reviews.items import blinded_item, material_of
 from core.reviews.rubrics import any_form
 from core.reviews.state import read_state, state_of
 from core.store.database import Store
+from core.store.fold import fold
 from core.store.queries.case_labels import LABEL_FIELDS, filled_value, label_of
 from core.store.queries.cases import CaseKey
 from core.store.queries.fact_sets import facts_in_use
@@ -68,6 +70,7 @@ from core.store.queries.judgements import (
     judged_key,
     judged_keys,
     judgement_row,
+    whole_forms,
 )
 from core.store.queries.runs import header_of
 from core.store.queries.trials import offer
@@ -75,10 +78,13 @@ from core.store.queries.utterances import dialogues
 from core.store.review_records import AnnotatedItem, parse_item
 from core.store.selection import Selection
 
-ALL_TOGETHER = 0
-"""``Judge.together`` of a judge that gets all questions about an item in one request."""
+log = logging.getLogger(__name__)
 MOST_FACTS = 40
 """Facts of a case in one request: the reply on more may exceed the 4,096 tokens that some models write."""
+TRIED = 20
+"""First requests with the whole form by which it is decided whether a judge is asked so."""
+LEAST_READABLE = 0.95
+"""Share of their entries that must be readable; otherwise each question is asked alone."""
 _TOKENS_AN_ANSWER = 100
 """Tokens of a usual answer with quotations and reason."""
 _GONE = "its trial or case is no longer stored"
@@ -126,12 +132,24 @@ class _Subject(NamedTuple):
     case_key: str = ""
 
 
+class _Work(NamedTuple):
+    """What one judge is asked about; ``doctor`` is the doctor of the run if that is the judge."""
+
+    judge: Judge
+    subjects: Sequence[_Subject]
+    run_id: str = ""
+    doctor: DoctorToAsk | None = None
+
+
 @dataclass(frozen=True)
 class Judging(AskJob[ItemToJudge]):
     """Ask models the questions of a form about stored items, with a checked quotation for each answer.
 
     The form says what it is about: conversations or free responses (choose them by --run and --models), cases (--data),
     or the items of a planned review (--review). Judges see no model, no condition and no points; at temperature 0.
+    A judge gets all questions about an item in one request; each alone if it does not give 95 % of its first entries
+    readably, or with --apart. Together and apart are two judges, whose answers no figure mixes.
+
     --by doctor asks the doctor's model of each conversation, with the sampling and the address of its run. Without
     --by, a model from [defaults] of the models file (judge, then grader) judges, preferably of another maker than the
     doctors. Where a question fills a field of a case, the answer is a label of it, marked as the model's.
@@ -154,7 +172,7 @@ class Judging(AskJob[ItemToJudge]):
     pool: Annotated[bool, "With --review: also the items that the review could have drawn and did not."] = False
     limit: Annotated[int | None, "Only N items: a random sample, always the same."] = None
     repeat: Annotated[int, "Ask each question K times, to measure the judge's consistency."] = 1
-    together: Annotated[bool, "All questions about an item in one request."] = False
+    together: Annotated[bool, "All questions about an item in one request, however readable."] = False
     apart: Annotated[bool, "One question in each request."] = False
     trials: Annotated[tuple[str, ...], "Only these trials."] = ()
     wrong: Annotated[bool, "Only conversations after which an answer is wrong."] = False
@@ -197,10 +215,10 @@ class Judging(AskJob[ItemToJudge]):
         judges = self._judges(registry, form, subjects)
         parts, kept, left_out = list[JournalWork](), 0, Counter[str]()
         for judge in judges:
-            for journal, items, done in self._work(store, form, judge, subjects, left_out):
-                todo = [rest for item in items if (rest := _without(form, item, done)).questions]
-                kept += len(items) - len(todo)
-                parts.append(self.part(journal, todo, items))
+            for work in self._work(store, form, judge, subjects, left_out):
+                for part, answered in self._parts(store, form, work):
+                    parts.append(part)
+                    kept += answered
         if not parts:
             reasons = "; ".join(f"{n:,} are left out: {reason}" for reason, n in left_out.items())
             raise Missing(f"No judge can be asked about these items. {reasons}.", CAMPAIGN)
@@ -270,7 +288,6 @@ class Judging(AskJob[ItemToJudge]):
     def _judges(self, registry: Registry, form: Form, subjects: Sequence[_Subject]) -> list[Judge]:
         is_doctor = "doctor" in form.by and not self.by
         names = self.by or ((DOCTOR,) if is_doctor else (default_judge(registry, {s.doctor for s in subjects}),))
-        together = ALL_TOGETHER if self.together or (form.together and not self.apart) else 1
         judges = dict[Judge, None]()
         for name in names:
             if name in RULES:
@@ -280,30 +297,85 @@ class Judging(AskJob[ItemToJudge]):
                 if (DOCTOR if name == DOCTOR else "model") not in form.by:
                     raise UsageError(f"{name} cannot judge by the form {form.name}, which is for {', '.join(form.by)}.")
                 prompts = f"{self.pack.hash} {form.hash}" + f" {DOCTOR}" * (name == DOCTOR)
-                judges[Judge(known, "model", hashlib.sha256(prompts.encode()).hexdigest()[:16], together)] = None
+                judges[Judge(known, "model", hashlib.sha256(prompts.encode()).hexdigest()[:16], ALL_TOGETHER)] = None
         return list(judges)
 
     def _work(
         self, store: Store, form: Form, judge: Judge, subjects: Sequence[_Subject], left_out: Counter[str]
-    ) -> Iterator[tuple[str, list[ItemToJudge], set[JudgedKey]]]:
-        """Yield journal, requests and what is answered: once for a judge, for the doctors once for each run."""
+    ) -> Iterator[_Work]:
+        """Yield the work of a judge: once, of the doctors once for each run."""
         by_run: dict[str, list[_Subject]] = {}
         for subject in subjects:
             by_run.setdefault(subject.run_id if judge.name == DOCTOR else "", []).append(subject)
         for run_id, of_run in by_run.items():
-            doctor, asked = None, judge
+            if judge.name != DOCTOR:
+                yield _Work(judge, of_run)
+                continue
             with store.read() as cursor:
-                if judge.name == DOCTOR:
-                    header = header_of(cursor, run_id)
-                    found = "they are no conversations" if header is None else doctor_of(header)
-                    if isinstance(found, str):
-                        left_out[found] += len(of_run)
-                        continue
-                    doctor, asked = found, judge._replace(name=found.header.doctor)
-                done = judged_keys(cursor, form.name, asked, [subject.subject for subject in of_run])
-            items = [item for subject in of_run for item in self._requests(asked, subject, doctor)]
-            key = (form.name, *map(str, asked), run_id, self.instance.partition(" ")[2], self.review)
-            yield journal_of("judging", *filter(None, key)), items, done
+                header = header_of(cursor, run_id)
+            doctor = "they are no conversations" if header is None else doctor_of(header)
+            if isinstance(doctor, str):
+                left_out[doctor] += len(of_run)
+            else:
+                yield _Work(judge._replace(name=doctor.header.doctor), of_run, run_id, doctor)
+
+    def _parts(self, store: Store, form: Form, work: _Work) -> list[tuple[JournalWork, int]]:
+        """Return the requests of a judge by journal, each with the number of those that were answered before.
+
+        If it is open whether the judge reads the whole form, that follows from the first of them.
+        """
+        with store.read() as cursor:
+            together, tried = self._setting(cursor, form, work.judge, work.subjects)
+        if together is not None:
+            asked = self._part(store, form, work, together)
+            before = [self._part(store, form, work, ALL_TOGETHER)[0]] if tried and together != ALL_TOGETHER else []
+            return [*((replace(part, todo=()), 0) for part in before), asked]
+
+        def instead() -> JournalWork | None:
+            fold(store)
+            with store.read() as cursor:
+                decided, _ = self._setting(cursor, form, work.judge, work.subjects, least=1)
+            if decided in (None, ALL_TOGETHER):
+                return None
+            log.warning(
+                "%s: too few entries of the whole form are readable; each question is asked alone.", work.judge.name
+            )
+            return self._part(store, form, work, decided)[0]
+
+        (whole, kept), (alone, _) = (self._part(store, form, work, n) for n in (ALL_TOGETHER, 1))
+        first = replace(whole, todo=whole.todo[: TRIED - tried], instead=instead)
+        return [(replace(alone, todo=()), 0), (first, kept), (replace(whole, todo=whole.todo[TRIED - tried :]), 0)]
+
+    def _setting(
+        self, cursor: duckdb.DuckDBPyConnection, form: Form, judge: Judge, subjects: Sequence[_Subject], least: int = 0
+    ) -> tuple[int | None, int]:
+        """Return ``Judge.together`` (``None`` if too few requests tell), and the number of requests that tell.
+
+        A judge that was asked single questions of the form, by choice or because it read the whole one badly, goes on.
+        """
+        if judge.kind == "rule" or self.apart or not (form.together or self.together):
+            return 1, 0
+        if self.together:
+            return ALL_TOGETHER, 0
+        stored = whole_forms(cursor, form.name, judge, TRIED)
+        reads_well = stored.requests > 0 and stored.readable >= LEAST_READABLE * stored.entries
+        if stored.apart and not reads_well:
+            return 1, stored.requests
+        if not any(len(asked_of_models(subject.questions)) > 1 for subject in subjects):
+            return ALL_TOGETHER, stored.requests
+        if stored.requests < (least or TRIED):
+            return None, stored.requests
+        return (ALL_TOGETHER if reads_well else 1), stored.requests
+
+    def _part(self, store: Store, form: Form, work: _Work, together: int) -> tuple[JournalWork, int]:
+        """Return the requests without an answer, and the number of those with one."""
+        judge = work.judge._replace(together=together)
+        with store.read() as cursor:
+            done = judged_keys(cursor, form.name, judge, [subject.subject for subject in work.subjects])
+        items = [item for subject in work.subjects for item in self._requests(judge, subject, work.doctor)]
+        todo = [rest for item in items if (rest := _without(form, item, done)).questions]
+        key = (form.name, *map(str, judge), work.run_id, self.instance.partition(" ")[2], self.review)
+        return self.part(journal_of("judging", *filter(None, key)), todo, items), len(items) - len(todo)
 
     def _requests(self, judge: Judge, subject: _Subject, doctor: DoctorToAsk | None) -> Iterator[ItemToJudge]:
         """Yield the requests about an item; questions apart are in an order that depends on item and repeat."""

@@ -18,7 +18,7 @@ from core.errors import UsageError
 from core.events import CallRecord
 from core.frameworks.starts import CAMPAIGN, Missing
 from core.jobs.ask_job import AskOutcome, ItemResult, JobPlan, ParsedReply, journal_of
-from core.jobs.judge import ALL_TOGETHER, CheckOfJudge, ItemToJudge, Judging, asked_of_models, in_batches
+from core.jobs.judge import CheckOfJudge, ItemToJudge, Judging, asked_of_models, in_batches
 from core.journal import RowLine
 from core.judging.check import (
     CHECK_KINDS,
@@ -33,7 +33,7 @@ from core.judging.check import (
     removals,
 )
 from core.judging.form import DOCTOR, Form, FormQuestion
-from core.judging.judgement import Judge, Judgement
+from core.judging.judgement import ALL_TOGETHER, Judge, Judgement
 from core.judging.request import FormAnswer
 from core.models.registry import Registry
 from core.reviews.rubrics import any_form
@@ -88,6 +88,8 @@ class JudgeCheck(Judging):
             if judge.name == DOCTOR:
                 raise UsageError("The doctors of conversations cannot be checked: name a model by --by.")
             with store.read() as cursor:
+                together, _ = self._setting(cursor, form, judge, subjects, least=1)
+                judge = judge._replace(together=together or ALL_TOGETHER)
                 stored = judgements(cursor, [form.name], subjects=[subject.subject for subject in subjects])
             before: dict[str, dict[str, Judgement]] = defaultdict(dict)
             for answer in stored:

@@ -30,6 +30,8 @@ CHECK_KINDS: tuple[CheckKind, ...] = get_args(CheckKind)
 PREFIX = "check:"
 """Before the name of the checked form."""
 PASSED, FAILED = "passed", "failed"
+FAILED_CHECK = "judge failed its check"
+"""Why an answer enters no figure."""
 ROUNDS = 3
 """Requests after a removal: the first ones remove what is quoted, the last all that could be evidence."""
 MOST_FAILURES = 0.2

@@ -202,6 +202,11 @@ class FormQuestion(BaseModel):
         """Return whether an answer needs words as evidence; that something was never said has none."""
         return answer in self.values and (not self.yes or self.kind == "scale" or answer in self.yes)
 
+    def evidence_for(self, answer: str, of_form: Evidence) -> Evidence:
+        """Return whose words are evidence for an answer in a form whose evidence is ``of_form``."""
+        option = next((option for option in self.options if option.value == answer), None)
+        return (option.quotes if option else None) or self.quotes or of_form
+
     def check(self, value: str) -> str:
         """Return the answer as it is stored; raise ``UsageError`` if it is not an answer to this question."""
         answer = value.strip()
@@ -222,7 +227,7 @@ class Form(BaseModel):
         shows: What the judge sees of it; empty: what is usual for ``about``.
         quotes: Whose words are evidence; ``None``: anyone's in a conversation, otherwise those of the case.
         by: Who may judge: ``person``, ``model``, ``rule NAME``, or ``doctor``, the conversation's own.
-        together: Whether models answer all questions in one request by default.
+        together: Whether models may answer all questions in one request.
         decision: How several people's answers to a question become one: ``third``, another person decides where two
             differ; ``majority``; ``mean`` of a scale.
         reviewers: Number of people who see a shared item.

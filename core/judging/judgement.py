@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
+from core.errors import FailureKind
 from core.judging.form import CANNOT_JUDGE, NOT_APPLICABLE
 
 JudgeKind = Literal["person", "model", "rule"]
@@ -29,11 +30,17 @@ class Quotation(NamedTuple):
     comment: str = ""
 
 
+FAILURES = get_args(FailureKind)
+"""How the ``failure`` of a judgement begins if the provider failed: ``timeout: no reply in 60 s``."""
+ALL_TOGETHER = 0
+"""``Judge.together`` of a judge that gets all questions about an item in one request."""
+
+
 class Judge(NamedTuple):
     """Who judges. A model with other prompts, or that is asked otherwise, is another judge.
 
     ``prompt_hash`` covers the prompt and what the form shows with its questions; it is empty for people. ``together``
-    is the most questions in one request.
+    is the most questions in one request, or ``ALL_TOGETHER``.
     """
 
     name: str
@@ -86,3 +93,8 @@ class Judgement:
     def counts(self) -> bool:
         """Whether the answer enters figures: it is readable, not void, and not *cannot judge* or *not applicable*."""
         return self.value not in (None, CANNOT_JUDGE, NOT_APPLICABLE) and not self.void
+
+    @property
+    def unreadable(self) -> bool:
+        """Whether there is no answer although the provider did not fail."""
+        return self.value is None and self.failure.partition(":")[0] not in FAILURES

@@ -291,8 +291,7 @@ def _checked(name: str, entry: Any, question: FormQuestion, form: Form, item: Ma
     answer, reason = entry.answer.strip(), entry.reason.strip()
     if not answer:
         raise ValueError(f"{name} has no answer")
-    option = next((option for option in question.options if option.value == answer), None)
-    evidence = (option.quotes if option else None) or evidence
+    evidence = question.evidence_for(answer, form.evidence)
     allowed = [quoted for quoted in checked if _is_evidence(quoted, evidence, item)]
     checked = (*allowed, *(quoted for quoted in checked if quoted not in allowed))
     needed = evidence != "none" and question.needs_words(answer)

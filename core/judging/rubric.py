@@ -176,7 +176,6 @@ class Rubric(BaseModel):
             about="conversation",
             shows=("dialogue",),
             quotes="doctor",
-            together=False,
             source=self.source,
             instruction=_INSTRUCTION,
             questions=questions,

@@ -8,6 +8,7 @@ which no comparison with a mean is. Items on which people disagree, with nobody 
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -27,6 +28,7 @@ from core.judging.agreement import (
 from core.judging.calibration import ENOUGH_AGREEMENT, ENOUGH_LABELS, Trust, agreement_with_experts, status_of
 from core.judging.form import CANNOT_JUDGE
 from core.judging.judgement import Judge, Judgement
+from core.judging.worth import given, worth_of
 from core.measures.base import Columns, Listed, MetricRequest, Row, Section
 from core.measures.opinions import (
     FormOption,
@@ -77,6 +79,8 @@ def report(
     read = request.read(read_opinions, request.selection, form, review)
     if read.lost:
         request.note(f"Answers by these forms are left out, because they are no longer there: {', '.join(read.lost)}.")
+    for each in read.opinions:
+        request.judged_by(each.form, each.judges)
     if part == "status":
         rows = list(statuses(grouped(read.opinions, by), Trust(least_items, least_agreement)))
         note_status(request, rows)
@@ -124,7 +128,8 @@ def _joined(members: Sequence[Opinions]) -> Opinions:
         for judge, answers in each.judges.items():
             judges[judge] += answers
     people, decided = ([a for each in members for a in getattr(each, of)] for of in ("people", "decided"))
-    return replace(members[0], people=people, decided=decided, judges=dict(sorted(judges.items())))
+    failing = frozenset[Judge]().union(*(each.failing for each in members))
+    return replace(members[0], people=people, decided=decided, judges=dict(sorted(judges.items())), failing=failing)
 
 
 def _sides(opinions: Opinions, only_people: bool) -> Iterator[tuple[str, str, list[Judgement], list[Judgement]]]:
@@ -188,18 +193,22 @@ def _rows(
 
 
 def statuses(groups: Iterable[tuple[Mapping[str, str], Opinions]], trust: Trust) -> Iterator[Row]:
-    """Yield the status of each judge on each group of questions that people answered for the same items, too."""
-    for label, opinions in ((label, each.drawn_fairly) for label, each in groups):
+    """Yield the status of each judge on each group of questions, with what became of all of its answers."""
+    for label, all_of_it in groups:
+        opinions = all_of_it.drawn_fairly
         values, ordered = opinions.question.values, opinions.ordered
         for judge, name in judge_names(opinions.judges, with_prompts=False).items():
             once = opinions.once(judge)
             by_people = between(opinions.of_people, once, values, opinions.case, ordered=ordered)
-            if not by_people.items:
+            worth = worth_of(opinions.question, opinions.evidence, given(all_of_it.once(judge)))
+            if not (by_people.items or worth.n):
                 continue
-            share, interval = by_people.coefficients["percent_agreement"]
-            kappa, of_each = by_people.coefficients["cohen_kappa"].value, tuple[float, ...]()
+            share, interval, kappa, of_each = math.nan, NOTHING, math.nan, tuple[float, ...]()
             numbers = {}
-            if not ordered and opinions.question.yes:
+            if by_people.items:
+                share, interval = by_people.coefficients["percent_agreement"]
+                kappa = by_people.coefficients["cohen_kappa"].value
+            if by_people.items and not ordered and opinions.question.yes:
                 by_condition = labelled(opinions, judge).by_condition
                 measured = agreement_with_experts(item for items in by_condition.values() for item in items)
                 of_each = measured.of_each
@@ -220,6 +229,8 @@ def statuses(groups: Iterable[tuple[Mapping[str, str], Opinions]], trust: Trust)
                     **numbers,
                     "repeats_equal": consistency,
                     "status": status_of(by_people.items, share, trust, consistency, of_each),
+                    "fails_its_check": judge in opinions.failing,
+                    **worth.columns,
                 },
                 unit="answers",
                 columns=Columns("agreement", "low", "high", "n", "excluded"),
@@ -230,7 +241,7 @@ def note_status(request: MetricRequest, rows: Iterable[Row]) -> None:
     """Add a high note for each judge that is not calibrated on some questions."""
     lacking: dict[str, list[str]] = defaultdict(list)
     for row in rows:
-        if row.more["status"] != "calibrated":
+        if row.n and row.more["status"] != "calibrated":
             agreement = "" if row.estimate is None else f", agreement {row.estimate:.2f}"
             lacking[row.label["judge"]].append(
                 f"{row.label.get('axis') or row.label['question']}: {row.more['status']} (n = {row.n}{agreement})"
@@ -357,10 +368,12 @@ STATUS = Section(
     heads={
         "prompts": "Prompts", "agreement": "Equal answers", "n": "By people", "cohen_kappa": "Cohen’s kappa",
         "excess": "Yes: judge − people", "excess_low": "From", "excess_high": "To", "repeats_equal": "Repeats equal",
+        "fails_its_check": "Fails its check", "cannot_judge": "Cannot judge", "without_evidence": "Without evidence",
     },
     help="Items that people judged, too, in unblinded reviews drawn without regard to the answers. A judge is "
     "calibrated if people judged at least 50 of its items and 85 % of the answers are equal: half of the yes and of "
-    "the no at least.",
+    "the no at least. Shares are of all its answers: each answer, void, repaired (read only after the request was "
+    "sent again) and never readable. None may be without evidence.",
     page="judges",
 )  # fmt: skip
 ANSWERS = Section(

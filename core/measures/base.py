@@ -23,6 +23,7 @@ from core.callbacks import ProgressCallback, StopCallback
 from core.case import Case
 from core.events import EndReason, Format, QuestionType
 from core.frameworks.starts import Start
+from core.judging.judgement import Judge
 from core.paths import extensions
 from core.stats.corrections import format_p, stars
 from core.stats.differences import PairedCounts
@@ -395,6 +396,8 @@ class MetricRequest:
     conditions: Iterable[str] | None = None
     name: NameOf = str
     case_values: pd.DataFrame | None = None
+    judges: dict[str, set[Judge]] = field(default_factory=dict)
+    """Form → the judges behind the rows; ``core.measures.notes`` warns of those that give one answer only."""
     query: Callable[..., Any] | None = None
     """What ``read`` calls instead of the query itself, such as a cache."""
 
@@ -402,6 +405,9 @@ class MetricRequest:
         self, query: Callable[Concatenate[Store, _Arguments], _Answer], *args: _Arguments.args, **kw: _Arguments.kwargs
     ) -> _Answer:
         return query(self.store, *args, **kw) if self.query is None else self.query(query, *args, **kw)
+
+    def judged_by(self, form: str, judges: Iterable[Judge]) -> None:
+        self.judges.setdefault(form, set()).update(judges)
 
     def note(self, text: str, severity: Severity = "low", *, kind: str = "metric", page: str = "") -> None:
         self.notes.append(Note(kind, text, severity, page))

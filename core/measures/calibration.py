@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from core.judging.calibration import JudgedStatement, rogan_gladen_mean
+from core.judging.check import FAILED_CHECK
 from core.judging.form import RUBRIC
 from core.measures.base import Columns, MetricRequest, Row, Section
 from core.measures.opinions import FormOption, Opinions, labelled, metric_of_opinions, read_opinions
@@ -50,6 +51,7 @@ def report(
         if opinions.form.startswith(RUBRIC):
             rubrics |= dict.fromkeys([opinions.form] if opinions.judges and opinions.decided else [])
         elif opinions.question.id != "equivalent" and (opinions.ordered or opinions.question.yes):
+            request.judged_by(opinions.form, opinions.judges)
             yield from _of_question(opinions.drawn_fairly, part, judge, excluded)
     if excluded:
         reasons = ", ".join(f"{reason} {n:,}" for reason, n in excluded.items())
@@ -90,6 +92,9 @@ def _rows_of(
 
 def _of_question(opinions: Opinions, part: Part, only: str | None, excluded: dict[str, int]) -> Iterator[Row]:
     for judge in (judge for judge in opinions.judges if only in (None, judge.name)):
+        if judge in opinions.failing:
+            excluded[FAILED_CHECK] += len(opinions.once(judge))
+            continue
         by_condition, left_out = labelled(opinions, judge)
         if not any(item.expert is not None for items in by_condition.values() for item in items):
             continue

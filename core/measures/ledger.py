@@ -21,7 +21,7 @@ from core.measures.base import CASES_OF_RUNS, MetricRequest, NameOf, Row, Sectio
 from core.stats.bootstrap import column_intervals
 from core.store.database import Store
 from core.store.display_names import model_name
-from core.store.queries.judged_facts import JudgeProgress, judged_sums, judges, topic_sums
+from core.store.queries.judged_facts import FORM, JudgeProgress, judged_sums, judges, topic_sums
 from core.store.selection import Selection
 from core.text.topics import TOPICS
 
@@ -154,6 +154,7 @@ def report(
 ) -> Iterator[Row]:
     """Report which facts of the case doctors asked for, were told unasked, and never elicited, as a model judged."""
     judging = request.read(read_judge, request.selection, judge)
+    request.judged_by(FORM, [judging] if judging else [])
     sums = request.read(read_conversations, request.selection, judging)
     if sums.empty:
         return

@@ -8,6 +8,7 @@ metric can know (``MetricRequest.note``).
 from __future__ import annotations
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -19,11 +20,15 @@ import pandas as pd
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS
 from core.frameworks.starts import in_terminal
+from core.judging.form import RUBRIC, forms
+from core.judging.judgement import Judge
+from core.judging.worth import Given, single_answers
 from core.measures.base import CaseTrials, Listed, Metric, MetricRequest, NameOf, Note, Result, Row, Severity
 from core.measures.condition_notes import Arm, Basis, in_order, notes_of, read_basis
 from core.measures.extent import changed_keys, read_extents
 from core.stats.power import detectable_effect
 from core.store.database import Store
+from core.store.queries.judgements import answers_given
 from core.store.queries.run_cases import Extent
 from core.store.selection import Selection, conditions, sample_size
 
@@ -68,7 +73,37 @@ def result_of(
     sampled = sample_notes(request.read, request.selection) if rows else ()
     between = detectable_between(request.case_values, basis.extents) if rows and metric.compared else ()
     sizes = [*between, *detectable_notes(rows)]
-    return Result(metric.title, rows, in_order([*sampled, *request.notes, *notes, *sizes]))
+    of_judges = judge_notes(request) if rows and request.judges else ()
+    return Result(metric.title, rows, in_order([*sampled, *request.notes, *of_judges, *notes, *sizes]))
+
+
+def read_given(
+    store: Store, forms: tuple[str, ...], selection: Selection
+) -> dict[tuple[str, str, Judge], Counter[Given]]:
+    with store.read() as cursor:
+        return answers_given(cursor, forms, selection)
+
+
+def judge_notes(request: MetricRequest) -> Iterator[Note]:
+    """Yield a note on each judge behind the rows that gives the same answer to a question about every item.
+
+    The criteria of a rubric, and the facts of cases, count together: of one of them that may well be right.
+    """
+    counts: dict[tuple[Judge, str], dict[str, Counter[Given]]] = defaultdict(lambda: defaultdict(Counter))
+    selection = replace(request.selection, pooled=False)
+    for (form, question, judge), given in request.read(read_given, tuple(sorted(request.judges)), selection).items():
+        declared = forms().get(form)
+        asked = declared.question(question) if declared else None
+        if judge in request.judges[form] and (asked is None or asked.options):
+            by_case = form.startswith(RUBRIC) or (declared is not None and declared.of_facts)
+            counts[judge, form][form if by_case else question] += given
+    for (judge, form), by_question in counts.items():
+        for question, answer, n in single_answers(by_question.items()):
+            about = form if question == form else f"{form}, {question}"
+            text = (
+                f"{judge.name} (prompts {judge.prompt_hash[:6]}) answers “{answer}” to {about} in all of {n:,} answers."
+            )
+            yield Note("judge", text, "high", "judges")
 
 
 _NARROWING = {

@@ -21,7 +21,7 @@ from core.frameworks.casting import is_model
 from core.frameworks.starts import REVIEW
 from core.judging.agreement import Place, place_of, why_excluded
 from core.judging.calibration import JudgedStatement
-from core.judging.form import RUBRIC, Form, FormQuestion, form_named
+from core.judging.form import RUBRIC, Evidence, Form, FormQuestion, form_named
 from core.judging.judgement import Judge, Judgement
 from core.judging.request import text_hash
 from core.measures.base import CASES_OF_RUNS, Listed, Metric, Positional, metric
@@ -33,7 +33,7 @@ from core.reviews.state import TIED, ReviewState, read_review, states
 from core.store.database import Store
 from core.store.queries.grades import free_verdicts
 from core.store.queries.judged_facts import judged_patients
-from core.store.queries.judgements import judged_forms, judgements
+from core.store.queries.judgements import failed_checks, judged_forms, judgements
 from core.store.queries.trials import TrialOrigin, trial_origins
 from core.store.review_records import ReviewSampling, parse_item
 from core.store.selection import Selection
@@ -88,6 +88,8 @@ class Opinions:
         judges: Judge (a model or a rule) → its answers, with those that do not count and its repeats.
         items: Item → what it is about.
         samplings: Item that people judged → how its review was drawn.
+        evidence: Whose words are evidence in the form.
+        failing: Judges that fail their check on this question: no figure counts their answers.
     """
 
     form: str
@@ -97,6 +99,8 @@ class Opinions:
     judges: dict[Judge, list[Judgement]] = field(default_factory=dict)
     items: Mapping[str, Item] = field(default_factory=dict)
     samplings: Mapping[str, ReviewSampling] = field(default_factory=dict)
+    evidence: Evidence = "none"
+    failing: frozenset[Judge] = frozenset()
 
     @property
     def ordered(self) -> bool:
@@ -200,7 +204,7 @@ def read_opinions(
 
 def _read_form(store: Store, selection: Selection | None, form: Form, reviews: Sequence[ReviewState]) -> list[Opinions]:
     # the ids of criteria are unique for a case only
-    asked = {(q.id, q.hash): Opinions(form.name, q) for q in form.questions if q.values}
+    asked = {(q.id, q.hash): Opinions(form.name, q, evidence=form.evidence) for q in form.questions if q.values}
     by_id, by_hash = ({key[part]: each for key, each in reversed(asked.items())} for part in (0, 1))
 
     def find(answer: Judgement) -> Opinions | None:
@@ -235,7 +239,16 @@ def _read_form(store: Store, selection: Selection | None, form: Form, reviews: S
                 answers_of_judge = found.judges.setdefault(answer.judge, [])
                 answers_of_judge.append(answer if same else replace(answer, question=found.question.id))
         items = _items(cursor, sorted({answer.subject for answer in given} | samplings.keys()), restricted)
-    return [replace(each, items=items, samplings=samplings).only(items) for each in asked.values()]
+        failed = failed_checks(cursor, form.name)
+    failing: dict[str, set[Judge]] = defaultdict(set)
+    for judge, question_hash in failed:
+        failing[question_hash].add(judge)
+    return [
+        replace(each, items=items, samplings=samplings, failing=frozenset(failing.get(each.question.hash, ()))).only(
+            items
+        )
+        for each in asked.values()
+    ]
 
 
 def _of_present_texts(form: Form, given: Sequence[Judgement]) -> list[Judgement]:

@@ -23,6 +23,7 @@ def report(request: MetricRequest, form: FormOption = None, review: ReviewOption
     """Report abilities in log-odds from choices between two conversations (Bradley and Terry), for each judge."""
     for opinions in request.read(read_opinions, request.selection, form, review).opinions:
         if asks_for_the_better(opinions.question):
+            request.judged_by(opinions.form, opinions.judges)
             yield from _abilities(request, opinions, PEOPLE, opinions.people)
             for judge in opinions.judges:
                 yield from _abilities(request, opinions, judge, opinions.once(judge))

@@ -66,9 +66,6 @@ def _draw_criteria(selection: Selection, rubric: str, judge: str | None) -> None
 def _draw_judging(selection: Selection, rubric: str, _judge: str | None) -> None:
     """Draw the form that starts judging the selected conversations, or the progress of the job."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        together = st.checkbox(
-            "All criteria in one request", key="rubric_together", help="Cheaper than one in each, and less exact."
-        )
         repeat = st.number_input(
             "Repeats", 1, 10, 1, key="rubric_repeat", width=180, help="More than 1 measures the judge’s consistency."
         )
@@ -76,7 +73,7 @@ def _draw_judging(selection: Selection, rubric: str, _judge: str | None) -> None
             "Conversations", 1, None, None, key="rubric_limit", width=180, placeholder="All", help="A random sample."
         )
     conversations = selection.of_conversations
-    job = Judging(f"{RUBRIC}{rubric}", (RULE_JUDGE,), conversations, limit=limit, repeat=int(repeat), together=together)
+    job = Judging(f"{RUBRIC}{rubric}", (RULE_JUDGE,), conversations, limit=limit, repeat=int(repeat))
 
     def make(model: str, address: str | None) -> Judging:
         return replace(job, by=(model,), base_url=address)

@@ -60,6 +60,6 @@ def store_judged(store: Store, rubric: Mapping[str, object] = RUBRIC) -> None:
         save_rubric(connection, rubric_of(dict(rubric), "here"))
     with running(judge(overlooks)) as provider:
         only = Selection(runs=["run"])
-        job = Judging("rubric:demo", ("openai/fake",), only, base_url=provider.base_url)
+        job = Judging("rubric:demo", ("openai/fake",), only, apart=True, base_url=provider.base_url)
         run_job(job, store, load_registry(), Options(1))
     fold(store)

@@ -50,6 +50,7 @@ def report(
     if judge:
         opinions = request.read(read_opinions, None, state.form.name, state.review.review_id).opinions
         by_judge = {each.question.id: _judged_by(each, judge) for each in opinions}
+        request.judged_by(state.form.name, (j for each in opinions for j in each.judges if j.name == judge.split()[0]))
         rows = [row for row in statuses(grouped(opinions), Trust()) if row.label["judge"] == judge.partition(" ")[0]]
         note_status(request, rows)
 
@@ -89,7 +90,7 @@ def _judged_by(opinions: Opinions, name: str) -> list[JudgedItem]:
             answer.subject,
             opinions.items[answer.subject].case,
             opinions.items[answer.subject].models,
-            {judge: CANNOT_JUDGE if answer.void else answer.value or CANNOT_JUDGE},
+            {judge: CANNOT_JUDGE if answer.void or chosen[0] in opinions.failing else answer.value or CANNOT_JUDGE},
         )
         for answer in opinions.once(chosen[0])
     ]

@@ -20,8 +20,7 @@ from core.judging.calibration import (
     in_words,
     status_of,
 )
-from core.judging.check import PREFIX as CHECK
-from core.judging.check import failing_questions
+from core.judging.check import FAILED_CHECK
 from core.judging.form import CANNOT_JUDGE, RUBRIC
 from core.judging.judgement import Judge
 from core.judging.rubric import Rubric
@@ -29,7 +28,6 @@ from core.judging.words_rule import RULE_JUDGE, RULE_JUDGE_IN_WORDS
 from core.measures.base import MetricRequest, Severity
 from core.measures.rubrics.labels import expert_verdicts, labelled_statements
 from core.measures.rubrics.scores import (
-    FAILED_CHECK,
     JUDGE_COLUMNS,
     NOT_CALIBRATED,
     PANEL,
@@ -44,7 +42,7 @@ from core.measures.rubrics.scores import (
 from core.models.registry import load_registry
 from core.reviews.rubrics import LIBRARY, rubric_named
 from core.store.database import Store
-from core.store.queries.judgements import judgements
+from core.store.queries.judgements import failed_checks
 from core.store.queries.rubrics import rubric_conversations, rubric_verdicts, saved_rubrics, unjudgeable_conversations
 from core.store.selection import Selection
 
@@ -94,7 +92,7 @@ def read_rubric_outcomes(
     verdicts = verdicts[verdicts["criterion_hash"].isin(hashes)]
     judges = chosen_judges(judges_in(verdicts), judge)
     with store.read() as cursor:
-        failing = failing_questions(judgements(cursor, [f"{CHECK}{RUBRIC}{name}"]))
+        failing = failed_checks(cursor, f"{RUBRIC}{name}")
     failed = {hash_ for hash_ in hashes if judges and all((judge, hash_) in failing for judge in judges.values())}
     judged = [
         _without_failed(conversation, failed)
@@ -189,6 +187,8 @@ def note_judges(request: MetricRequest, reading: RubricReading) -> None:
         name if judge.kind == "rule" else f"{name} (prompts {judge.prompt_hash[:6]})"
         for name, judge in reading.judges.items()
     )
+    assert reading.rubric is not None
+    request.judged_by(f"{RUBRIC}{reading.rubric.name}", reading.judges.values())
     who = f"The majority of {names} judged" if len(reading.judges) > 1 else f"{names} judged"
     status, words = judge_status(request, reading)
     severity: Severity = "low" if status == "calibrated" else "high"

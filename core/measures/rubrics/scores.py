@@ -29,7 +29,6 @@ VOIDED, UNREADABLE, DISAGREE, NOT_ASKED = ("invented quotation", "no readable re
 NO_RULE = "no rule reads it"
 OTHER_SPEAKER = "no words of the doctor quoted"
 NOT_CALIBRATED = "judge not calibrated"
-FAILED_CHECK = "judge failed its check"
 CANNOT_BE_JUDGED = "cannot be judged"
 """Why a criterion is unjudged."""
 LENGTH_CENTRE = 2_000

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
@@ -19,12 +19,13 @@ from core.errors import FailureKind
 from core.frameworks.answering import reason_of
 from core.frameworks.casting import is_model
 from core.frameworks.starts import URGENCY
+from core.judging.check import FAILED_CHECK
 from core.judging.judgement import Judgement
 from core.measures.base import CASES_OF_RUNS, Columns, Listed, MetricRequest, Row, Section, metric
 from core.measures.urgency.levels import LEVELS, is_severe, levels_of_files, triage_of
 from core.stats.smoothed import mean_interval
 from core.store.database import Store
-from core.store.queries.judgements import judgements
+from core.store.queries.judgements import failed_checks, judgements
 from core.store.queries.urgency import UrgencyConversation, urgency_conversations
 from core.store.selection import Selection
 
@@ -58,6 +59,8 @@ class TriagedConversation(UrgencyConversation):
             return NOT_ASKED if self.ended else BROKEN_OFF
         if self.answer.value is None:
             kind = self.answer.failure.partition(":")[0]
+            if kind == FAILED_CHECK:
+                return kind
             return reason_of(kind) if kind in get_args(FailureKind) else "unreadable"
         if self.answer.void:
             return "invented quotation"
@@ -110,6 +113,11 @@ def read_urgency(
     with store.read() as cursor:
         conversations = urgency_conversations(cursor, selection)
         stored = judgements(cursor, [form], selection=selection, kinds=["model"])
+        failed = failed_checks(cursor, form)
+    stored = [
+        replace(answer, value=None, failure=FAILED_CHECK) if (answer.judge, answer.against) in failed else answer
+        for answer in stored
+    ]
     answers = sorted((answer for answer in stored if answer.repeat == 1), key=lambda answer: answer.at)
     last = last or (answers[-1] if answers else None)
     by_subject = {answer.subject: answer for answer in answers if last and _prompts(answer) == _prompts(last)}
@@ -151,6 +159,7 @@ def report_urgency(
     """
     reading = request.read(read_urgency, request.selection)
     groups = reading.by_condition()
+    request.judged_by(FORCED, (played.answer.judge for played in reading.conversations if played.answer))
     _note(request, reading, list(chain.from_iterable(groups.values())))
     if part == "shares" and by is None:
         request.case_values = _case_values(groups)

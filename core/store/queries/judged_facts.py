@@ -19,6 +19,7 @@ import pandas as pd
 from core.judging.form import FactAsked
 from core.judging.judgement import Judge
 from core.store.queries.fact_sets import facts_in_use
+from core.store.queries.judgements import failed_checks
 from core.store.queries.scores import newest
 from core.store.selection import Selection, select
 from core.store.tables import records
@@ -103,7 +104,7 @@ def asked_facts(facts: Collection[AtomicFact]) -> list[FactAsked]:
 def judges(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> list[JudgeProgress]:
     """Return the judges of the selected conversations for their present facts, the most recent first."""
     select(cursor, selection)
-    rows = cursor.execute(_JUDGES).fetchall()
+    rows = cursor.execute(_JUDGES, {"failed": _failed(cursor)}).fetchall()
     return [JudgeProgress(_judge(*row[:3]), *row[3:]) for row in rows]
 
 
@@ -113,7 +114,7 @@ def judged_patients(
     """Return the judgements of the selected conversations by a judge, or by each judge, the most recent judge first."""
     select(cursor, selection)
     present = _OF_ALL if judge is None else _OF_ONE
-    rows = records(cursor.execute(f"WITH {present}, {_VERDICTS}", _of(judge) if judge else {}))
+    rows = records(cursor.execute(f"WITH {present}, {_VERDICTS}", _of(cursor, judge)))
     withheld = {(row["case_key"], row["content_hash"]) for row in rows if '"withheld"' in row["verdicts"]}
     texts = {
         key: {fact.id: fact.text for fact in in_use.facts}
@@ -138,7 +139,7 @@ def judged_sums(
     those ``judged``; of the judged ones those ``with_withheld`` facts and ``with_invented`` facts.
     """
     select(cursor, selection)
-    return cursor.execute(_SUMS, _of(judge or Judge("", "model"))).df()
+    return cursor.execute(_SUMS, _of(cursor, judge or Judge("", "model"))).df()
 
 
 def topic_sums(cursor: duckdb.DuckDBPyConnection, judge: Judge, selection: Selection | None = None) -> pd.DataFrame:
@@ -148,7 +149,7 @@ def topic_sums(cursor: duckdb.DuckDBPyConnection, judge: Judge, selection: Selec
     numbers of facts that the patient could tell, summed over conversations.
     """
     select(cursor, selection)
-    return cursor.execute(_TOPICS, _of(judge)).df()
+    return cursor.execute(_TOPICS, _of(cursor, judge)).df()
 
 
 def reviews_of_judged(
@@ -160,15 +161,21 @@ def reviews_of_judged(
     Columns: trial_id, question, annotator, value, and whether the judge found anything ``invented`` or ``withheld``.
     """
     select(cursor)
-    return records(cursor.execute(_PEOPLE, {**_of(judge), "without": list(without)}))
+    return records(cursor.execute(_PEOPLE, {**_of(cursor, judge), "without": list(without)}))
 
 
 def _judge(name: str, prompt_hash: str, together: int) -> Judge:
     return Judge(name, "model", prompt_hash, together)
 
 
-def _of(judge: Judge) -> dict[str, Any]:
-    return {"judge": judge.name, "prompt_hash": judge.prompt_hash, "together": judge.together}
+def _of(cursor: duckdb.DuckDBPyConnection, judge: Judge | None) -> dict[str, Any]:
+    of_judge = {"judge": judge.name, "prompt_hash": judge.prompt_hash, "together": judge.together} if judge else {}
+    return {**of_judge, "failed": _failed(cursor)}
+
+
+def _failed(cursor: duckdb.DuckDBPyConnection) -> list[str]:
+    """Return the judges that fail their check, each with the facts on which it does."""
+    return [" ".join((j.name, j.prompt_hash, str(j.together), facts)) for j, facts in failed_checks(cursor, FORM)]
 
 
 def _verdict(fields: dict[str, Any], texts: dict[str, str]) -> PatientVerdict:
@@ -212,6 +219,7 @@ def _present(judge: str, of: str = "true") -> str:
         FROM (
             SELECT * REPLACE (if(void, 'void', value) AS value), rowid AS number
             FROM judgements WHERE form = '{FORM}' AND judge_kind = 'model' AND repeat = 1 AND {of}
+                AND NOT list_contains($failed::VARCHAR[], concat_ws(' ', judge, prompt_hash, together, against))
         ) JOIN conversations USING (trial_id, against)
         GROUP BY ALL
     )"""

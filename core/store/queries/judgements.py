@@ -7,6 +7,7 @@ edited conversations (``core.judging.check``) are read only under the names of t
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,8 +15,11 @@ import duckdb
 import orjson
 
 from core.events import COUNTED, Format
+from core.judging.check import PREFIX as CHECK
+from core.judging.check import failing_questions
 from core.judging.form import RUBRIC
-from core.judging.judgement import Judge, Judgement, Quotation
+from core.judging.judgement import ALL_TOGETHER, FAILURES, Judge, Judgement, Quotation
+from core.judging.worth import Given
 from core.store.review_records import AnnotatedItem, parse_item
 from core.store.selection import Selection, select
 from core.store.tables import records
@@ -29,6 +33,18 @@ class JudgedKey(NamedTuple):
     question: str
     against: str
     repeat: int
+
+
+class WholeForms(NamedTuple):
+    """The first ``requests`` of a judge with all questions of a form: their entries, and those that are readable.
+
+    ``apart``: whether it has answered questions of the form in single requests.
+    """
+
+    requests: int
+    entries: int
+    readable: int
+    apart: bool
 
 
 class JudgeableConversation(NamedTuple):
@@ -172,6 +188,30 @@ def checked_forms(cursor: duckdb.DuckDBPyConnection) -> list[str]:
     return [form for (form,) in rows.fetchall()]
 
 
+def failed_checks(cursor: duckdb.DuckDBPyConnection, form: str) -> set[tuple[Judge, str]]:
+    """Return (judge, ``FormQuestion.hash``) of the questions on which a judge fails its check.
+
+    No figure counts its answers to them.
+    """
+    return failing_questions(judgements(cursor, [f"{CHECK}{form}"]))
+
+
+def answers_given(
+    cursor: duckdb.DuckDBPyConnection, forms: Collection[str], selection: Selection | None = None
+) -> dict[tuple[str, str, Judge], Counter[Given]]:
+    """Return (form, id of a question, judge) → how a model answered it about the selected trials, without repeats."""
+    of_trials = ""
+    if selection is not None:
+        select(cursor, selection)
+        of_trials = "SEMI JOIN chosen USING (trial_id)"
+    values = {"forms": list(forms), "subjects": None, "kinds": ["model"], "review_id": None}
+    counts: dict[tuple[str, str, Judge], Counter[Given]] = defaultdict(Counter)
+    sql = _GIVEN.format(newest=_JUDGEMENTS.format(of_trials=of_trials))
+    for form, question, name, prompts, together, *how, n in cursor.execute(sql, values).fetchall():
+        counts[form, question, Judge(name, "model", prompts, together)][Given(*how)] += n
+    return dict(counts)
+
+
 def judged_keys(cursor: duckdb.DuckDBPyConnection, form: str, judge: Judge, subjects: Iterable[str]) -> set[JudgedKey]:
     """Return what a judge has answered of a form, void answers included; of a rubric, in whatever rubric."""
     is_rubric = form.startswith(RUBRIC)
@@ -179,6 +219,16 @@ def judged_keys(cursor: duckdb.DuckDBPyConnection, form: str, judge: Judge, subj
     same = "starts_with(form, $form)" if is_rubric else "form = $form"
     rows = cursor.execute(_JUDGED.format(same=same), values).fetchall()
     return {judged_key(form, *row) for row in rows}
+
+
+def whole_forms(cursor: duckdb.DuckDBPyConnection, form: str, judge: Judge, first: int) -> WholeForms:
+    """Return how many entries a judge gave readably in its ``first`` requests, whatever its ``together``.
+
+    A request that a provider failed to answer is none.
+    """
+    values = {**judge._asdict(), "form": form, "first": first, "together": ALL_TOGETHER, "of_provider": FAILURES}
+    (row,) = cursor.execute(_WHOLE_FORMS, values).fetchall()
+    return WholeForms(*row)
 
 
 def judged_key(form: str, subject: str, question: str, against: str, repeat: int) -> JudgedKey:
@@ -229,10 +279,29 @@ _JUDGEMENTS = f"""
             judge, judge_kind, prompt_hash, together, repeat, review_id
         ORDER BY (judge_kind = 'person' OR value IS NOT NULL) DESC, judged_at DESC, place DESC) = 1
     ORDER BY form, judge_kind, judge, prompt_hash, question, subject, repeat, review_id"""
+_GIVEN = """
+    SELECT form, question, judge, prompt_hash, together, value, void, split_part(failure, ':', 1) AS failed,
+        quotations <> '[]' OR len(calls) = 0 AS evidence, len(calls) > 1 AS repaired, count(*)
+    FROM ({newest}) WHERE repeat = 1 GROUP BY ALL"""
 _JUDGED = """
     SELECT DISTINCT subject, question, against, repeat FROM judgements
     WHERE {same} AND judge = $name AND judge_kind = $kind AND prompt_hash = $prompt_hash AND together = $together
         AND value IS NOT NULL AND subject IN (SELECT unnest($subjects::VARCHAR[]))"""
+_WHOLE_FORMS = """
+    WITH of_judge AS (
+        FROM judgements
+        WHERE form = $form AND judge = $name AND judge_kind = $kind AND prompt_hash = $prompt_hash
+            AND (value IS NOT NULL OR NOT list_contains($of_provider, split_part(failure, ':', 1)))
+    ), entries AS (
+        SELECT subject, repeat, bool_or(value IS NOT NULL) AS readable, min(judged_at) AS first_at
+        FROM of_judge WHERE together = $together GROUP BY subject, repeat, question, against
+    ), requests AS (
+        SELECT count(*) AS entries, count(*) FILTER (readable) AS readable
+        FROM entries GROUP BY subject, repeat ORDER BY min(first_at), subject, repeat LIMIT $first
+    )
+    SELECT count(*), coalesce(sum(entries), 0)::BIGINT, coalesce(sum(readable), 0)::BIGINT,
+        EXISTS (FROM of_judge WHERE together <> $together AND value IS NOT NULL)
+    FROM requests"""
 # A conversation that a failure or a refusal ended is not judged: what is missing in it is not the doctor's.
 # A finished conversation of a log that does not record its end is judged.
 JUDGEABLE = "end_reason IN ('final_diagnosis', 'no_question', 'turn_cap', 'end_tag', 'not_recorded')"

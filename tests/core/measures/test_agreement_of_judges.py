@@ -14,11 +14,13 @@ import pytest
 from core.errors import UsageError
 from core.journal import RowLine
 from core.judging.agreement import among, between, quoted_words
-from core.judging.form import CANNOT_JUDGE
+from core.judging.check import FAILED_CHECK
+from core.judging.form import CANNOT_JUDGE, form_named
 from core.judging.judgement import Judge, Judgement, Quotation
 from core.measures import agreement, calibration, preferences
-from core.measures.base import MetricRequest, Row
+from core.measures.base import Metric, MetricRequest, Row
 from core.measures.experts.ratings import report as ratings
+from core.measures.notes import result_of
 from core.reviews.answering import record
 from core.reviews.reviewing import plan_review, unblind
 from core.reviews.state import state_of
@@ -183,6 +185,68 @@ def test_the_status_of_a_judge_is_bound_to_its_prompts_and_the_question(reviewed
     assert status["openai/j", "p1", "Warmth"]["status"] == "calibrated"
     assert status["openai/k", "p2", "Polite"].estimate == pytest.approx(1 / 5)
     assert {note.severity for note in request.notes} == {"high"}
+
+
+def test_the_status_shows_what_became_of_every_answer(reviewed: Store) -> None:
+    """Eleven answers and a timeout: 6 yes, one without evidence, 2 no, and one each void, open and unreadable."""
+    quoted = (Quotation(1, "I itch"),)
+    given = [
+        *said(MODEL, *["yes"] * 5, quotations=quoted, calls=("a",)),
+        *said(MODEL, *[""] * 5, "yes", calls=("a",)),
+        *said(MODEL, *[""] * 6, "no", "no", calls=("a", "repair")),
+        *said(MODEL, *[""] * 8, "yes", quotations=(Quotation(1, "Saturn", "unverified"),), void=True, calls=("a",)),
+        *said(MODEL, *[""] * 9, CANNOT_JUDGE, calls=("a",)),
+        *said(
+            MODEL, *[""] * 10, None, failure="openai/j gave no readable answer in 3 tries: no JSON.", calls=("a", "b")
+        ),
+        *said(MODEL, *[""] * 11, None, failure="timeout: no reply in 60 s", calls=("a",)),
+    ]
+    items = [f"talk:t{model}{case}" for model in range(2) for case in range(6)]
+    lines = [
+        RowLine(
+            table="judgements",
+            row=judgement_row(replace(a, subject=items[int(a.subject[5:])], form="manners", question="polite")),
+        )
+        for a in given
+    ]
+    write_journal(reviewed.journals, "worth", *lines)
+    fold(reviewed)
+    row = next(row for row in rows(reviewed, part="status") if row["question"] == "Polite")
+    assert row["shares"] == {"yes": round(6 / 11, 3), "no": round(2 / 11, 3), CANNOT_JUDGE: round(1 / 11, 3)}
+    shares = {name: row[name] for name in ("cannot_judge", "void", "repaired", "unreadable")}
+    assert shares == pytest.approx({"cannot_judge": 1 / 11, "void": 1 / 11, "repaired": 2 / 11, "unreadable": 1 / 11})
+    assert (row["answers"], row["without_evidence"], row["fails_its_check"]) == (11, 1, False)
+
+
+def test_a_judge_that_says_one_thing_only_or_fails_its_check_is_in_no_figure_without_a_word(reviewed: Store) -> None:
+    judge_all(reviewed)
+    judge_all(reviewed, "yes", MODEL._replace(name="openai/k"), subjects=[f"talk:t0{case}" for case in range(6)])
+
+    def high(metric: Metric) -> list[str]:
+        return [note.text for note in result_of(metric, MetricRequest(reviewed)).warnings if "all of" in note.text]
+
+    for metric in (agreement.report, calibration.report):
+        warm, polite = sorted(high(metric))  # the judge of six answers is not named
+        assert all(part in polite for part in ("openai/j", "“yes”", "manners, polite", "12"))
+        assert all(part in warm for part in ("openai/j", "“2”", "manners, warm", "12"))
+    polite_hash = form_named("manners").questions[0].hash
+    checks = [
+        Judgement(
+            subject=f"talk:t0{n}", form="check:manners", question="polite", judge=MODEL, value="failed", at=6.0,
+            against=f"{polite_hash} wording",
+        )
+        for n in range(6)
+    ]  # fmt: skip
+    write_journal(
+        reviewed.journals, "check", *(RowLine(table="judgements", row=judgement_row(check)) for check in checks)
+    )
+    fold(reviewed)
+    request = MetricRequest(reviewed)
+    figures = {(row["judge"], row["question"]) for row in calibration.report.rows(request, "manners")}
+    assert figures == {("openai/j", "Warmth"), ("openai/k", "Polite"), ("openai/k", "Warmth")}
+    assert f"{FAILED_CHECK} 12" in str(request.notes)
+    status = {(row["judge"], row["question"]): row["fails_its_check"] for row in rows(reviewed, part="status")}
+    assert [place for place, fails in status.items() if fails] == [("openai/j", "Polite")]
 
 
 def test_figures_of_judge_and_people_together_of_a_choice_and_a_scale(reviewed: Store) -> None:

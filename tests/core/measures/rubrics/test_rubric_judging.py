@@ -35,7 +35,7 @@ from core.store.selection import Selection
 from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
 from tests.support.fake_provider import running
 from tests.support.replies import Script, failing
-from tests.support.rubric_judges import by_last_word, invented, judge, noisy, prompt_of, verdict
+from tests.support.rubric_judges import by_last_word, criteria_in, invented, judge, noisy, prompt_of, verdict
 from tests.support.stores import copy_of
 
 CASES = [a_case(n) for n in (1, 2, 3)]
@@ -78,7 +78,8 @@ def registry() -> Registry:
 
 def judged(store: Store, script: Script, *, stop: Stop | None = None, **options: Any) -> tuple[AskOutcome, list[Any]]:
     with running(script) as provider:
-        job = Judging(**{"form": "rubric:demo", "by": ("openai/fake",), "base_url": provider.base_url, **options})
+        usual = {"form": "rubric:demo", "by": ("openai/fake",), "apart": "together" not in options}
+        job = Judging(**{**usual, "base_url": provider.base_url, **options})
         return run_job(job, store, registry(), Options(1), stop), list(provider.bodies)
 
 
@@ -138,7 +139,7 @@ def test_invented_quotations_void_every_verdict_also_not_met(store: Store) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize("together", [False, True])
 def test_order_and_requests_change_nothing_for_a_deterministic_judge(store: Store, together: bool) -> None:
-    _, bodies = judged(store, judge(by_last_word), together=together, repeat=2)
+    _, bodies = judged(store, judge(by_last_word), together=together, apart=not together, repeat=2)
     assert len(bodies) == 2 * 3 * (1 if together else 6)
     assert statuses(store) == EXPECTED
     assert between(store)["openai/fake and itself"].estimate == 1.0
@@ -156,6 +157,44 @@ def test_all_criteria_at_once_and_single_ones_are_two_judges_whose_difference_is
     assert across["n_cases"] == 3
     assert 0.3 < (rows["openai/fake (1 together) and itself"].estimate or 0) < 1
     assert statuses(store, "openai/fake with all criteria at once") != statuses(store, "openai/fake")
+
+
+def test_a_judge_that_reads_the_whole_form_badly_is_asked_each_question_alone(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the first five requests, 4 of 5 are readable (80 %); three conversations are judged twice."""
+    monkeypatch.setattr("core.jobs.judge.TRIED", 5)
+    whole, stop = list[str](), Stop()
+
+    def reads_badly(body: dict[str, Any]) -> str:
+        if len(criteria_in(prompt_of(body))) > 1:
+            whole.append(prompt_of(body))
+            if len(whole) == 2:
+                stop.ask("It was asked to stop.")
+            if len(whole) in (3, 4):  # the request and its repair
+                return "I would rather not."
+        return str(judge(by_last_word)(body))
+
+    auto: dict[str, Any] = {"apart": False, "repeat": 2}
+    _, bodies = judged(store, reads_badly, stop=stop, **auto)
+    assert (len(bodies), len(whole)) == (2, 2)
+    outcome, bodies = judged(store, reads_badly, **auto)
+    assert (len(whole), len(bodies), outcome.failed) == (6, 4 + 6 * 6, 0)  # the first two are not paid for again
+    again, bodies = judged(store, reads_badly, **auto)
+    assert (again.kept, bodies) == (36, [])
+    assert statuses(store, "openai/fake") == EXPECTED
+    with store.read() as cursor:
+        counts = rubric_verdicts(cursor).groupby("together")["verdict"].count()
+    assert dict(counts) == {0: 24, 1: 36}  # two judges, which no figure mixes
+
+    well: dict[str, Any] = {"apart": False, "by": ("openai/well",), "repeat": 2}
+    outcome, bodies = judged(store, judge(by_last_word), **well)
+    assert (outcome.done, len(bodies)) == (6, 6)
+    assert judged(store, judge(by_last_word), **well)[1] == []
+    assert statuses(store, "openai/well with all criteria at once") == EXPECTED
+    # who has answered single questions only goes on with them
+    judged(store, judge(by_last_word), by=("openai/alone",), limit=1)
+    assert len(judged(store, judge(by_last_word), by=("openai/alone",), apart=False)[1]) == 12
 
 
 @pytest.mark.slow
@@ -231,7 +270,7 @@ def test_a_panel_decides_by_majority_and_a_tie_leaves_the_criterion_open(store: 
 def test_the_estimate_and_what_cannot_be_run(store: Store) -> None:
     estimate = estimate_job(Judging("rubric:demo", ("openai/a", "openai/b"), together=True), store, registry())
     assert (estimate.calls, [role.model for role in estimate.roles]) == (6, ["openai/a", "openai/b"])
-    assert estimate_job(Judging("rubric:demo", ("openai/a",), limit=1), store, registry()).calls == 6
+    assert estimate_job(Judging("rubric:demo", ("openai/a",), limit=1, apart=True), store, registry()).calls == 6
     with pytest.raises(AnamnesisError, match="rubric:library"):
         estimate_job(Judging("rubric:library", ("openai/a",)), store, registry())  # of other cases
     with pytest.raises(UsageError, match="at least 1"):
@@ -400,7 +439,7 @@ def test_a_rubric_is_a_form_with_its_scopes_and_the_hashes_of_its_criteria() -> 
         "here",
     )
     form = rubric.form
-    assert (form.name, form.about, form.together) == ("rubric:demo", "conversation", False)
+    assert (form.name, form.about, form.together) == ("rubric:demo", "conversation", True)
     assert [(q.id, q.points, q.priority, q.quotes, q.of_case) for q in form.questions] == [
         ("fever", 2, "should", None, False),
         ("pulse", 1, "should", "anyone", False),

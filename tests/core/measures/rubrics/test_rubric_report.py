@@ -10,13 +10,14 @@ import pytest
 
 from core.errors import UsageError
 from core.journal import RowLine
+from core.judging.check import FAILED_CHECK
 from core.judging.form import CANNOT_JUDGE
 from core.judging.judgement import Judge, Judgement, Quotation
 from core.judging.rubric import rubric_of
 from core.measures import agreement
 from core.measures.base import MetricRequest, Row
 from core.measures.rubrics.report import report_criteria, report_differences, report_safety, report_scores
-from core.measures.rubrics.scores import FAILED_CHECK, Outcome, Status
+from core.measures.rubrics.scores import Outcome, Status
 from core.reviews.rubrics import save_rubric
 from core.store.database import Store
 from core.store.fold import fold
