@@ -12,12 +12,11 @@ from core.datasets.case_fields import FIELDS, read_where
 from core.errors import AnamnesisError
 from core.measures.experts.filling import fill
 from core.measures.experts.workbooks import import_release_answers
-from core.measures.rubrics.labels import statements_for
 from core.paths import expanded
 from core.reviews.answering import record
 from core.reviews.exchange import export_answers, import_file, write_sheet
 from core.reviews.reviewing import plan_review, unblind, withdraw
-from core.reviews.rubrics import any_form, rubric_named
+from core.reviews.rubrics import any_form, rubric_named, statements_for
 from core.reviews.state import state_of, states, withheld_in_words
 from core.store.queries.case_labels import LABEL_FIELDS
 from core.store.review_records import SAMPLINGS, THIRD, planned

@@ -45,7 +45,7 @@ from core.judging.check import CheckKind
 from core.judging.form import DOCTOR, RUBRIC, Form, FormQuestion
 from core.judging.judgement import Judge, Judgement
 from core.judging.request import FormAnswer, Material, doctor_request, judge_request, judging_pack
-from core.judging.rules import RULES
+from core.judging.words_rule import RULES
 from core.measures.base import Positional
 from core.models.base import Sampling
 from core.models.registry import Registry

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from core.asking.scene import Dialogue
@@ -124,3 +124,15 @@ def _named(names: Sequence[str], dialogue: Dialogue) -> Quotation | None:
     if any(f" {' '.join(words_of_name(name))} " in words for name in names):
         return Quotation(numbers[-1], match[1].strip(" *"), "verified")
     return None
+
+
+class RuleJudge(NamedTuple):
+    """A rule: whether it answers a question, and its answer. Another ``version`` is another judge."""
+
+    version: str
+    answers: Callable[[FormQuestion], bool]
+    answer: Callable[[FormQuestion, Dialogue], FormAnswer]
+
+
+RULES: Mapping[str, RuleJudge] = {RULE_JUDGE: RuleJudge(VERSION, answers, answer)}
+"""Name of a judge → its rule, which answers the questions that it is measured to decide, and no others."""

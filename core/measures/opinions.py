@@ -8,7 +8,7 @@ as answers to the same questions.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -92,12 +92,11 @@ class Opinions:
         """Return the answers of a judge without its repeats."""
         return [answer for answer in self.judges[judge] if answer.repeat == 1]
 
-    def only(self, subjects: Iterable[str]) -> Opinions:
+    def only(self, subjects: Container[str]) -> Opinions:
         """Return the answers about these items."""
-        chosen = set(subjects)
 
         def of(answers: Iterable[Judgement]) -> list[Judgement]:
-            return [answer for answer in answers if answer.subject in chosen]
+            return [answer for answer in answers if answer.subject in subjects]
 
         judged = {judge: of(answers) for judge, answers in sorted(self.judges.items())}
         return replace(self, people=of(self.people), decided=of(self.decided), judges=judged)
@@ -137,7 +136,12 @@ class Read(NamedTuple):
 
 
 def read_opinions(
-    store: Store, selection: Selection | None = None, form: str | None = None, review: str | None = None
+    store: Store,
+    selection: Selection | None = None,
+    form: str | None = None,
+    review: str | None = None,
+    *,
+    people: bool = True,
 ) -> Read:
     """Return the answers to every question with options of a form, or of all forms.
 
@@ -147,6 +151,7 @@ def read_opinions(
         form: Name of the form; of a review its own by default.
         review: Only people's answers in this review, by name or id; ``release`` and ``imported`` are the release's
             experts and annotations from files. Without it the newest of all unblinded reviews of an item counts.
+        people: Whether people's answers are read, too.
 
     Raises ``UsageError`` if the review is blinded or missing, or if the form is unknown, ``AnamnesisError`` if the
     release is not imported.
@@ -154,19 +159,25 @@ def read_opinions(
     if review in (RELEASE, IMPORTED):
         return Read(of_decisions(read_decisions(store, imported=review == IMPORTED)))
     chosen = (
-        [read_review(store, review)] if review else [s for s in states(store) if not s.blinded and not s.form.final]
+        [read_review(store, review)]
+        if review
+        else [state for state in (states(store) if people else ()) if not state.blinded and not state.form.final]
     )
-    reviews: dict[str, list[ReviewState]] = {}
-    for state in chosen:
-        reviews.setdefault(state.form.name, []).append(state)
-        if state.form.about == "criterion":  # criteria are also the questions of their rubric
-            reviews.setdefault(f"{RUBRIC}{state.review.plan.rubric}", []).append(state)
+    # criteria are also the questions of their rubric
+    reviewed = dict.fromkeys(
+        name for state in chosen for name in (state.form.name, f"{RUBRIC}{state.review.plan.rubric}") if name != RUBRIC
+    )
     with store.read() as cursor:
         stored = [] if review else judged_forms(cursor)
     opinions: list[Opinions] = []
     lost: list[str] = []
-    for name in [form] if form else list(dict.fromkeys([*reviews, *stored])):
-        of_reviews = reviews.get(name, ())
+    for name in [form] if form else list(dict.fromkeys([*reviewed, *stored])):
+        # the same words can be criteria of several rubrics
+        of_reviews = [
+            state
+            for state in chosen
+            if state.form.name == name or (name.startswith(RUBRIC) and state.form.about == "criterion")
+        ]
         try:
             asked = next((state.form for state in of_reviews if state.form.name == name), None)
             opinions += _read_form(store, selection, asked or any_form(store, name), name, of_reviews)
@@ -202,7 +213,10 @@ def _read_form(
     restricted = None if selection in (None, Selection()) else selection
     with store.read() as cursor:
         about_trials = form.about not in ("case", "profile")
-        given = judgements(cursor, [name], selection=restricted if about_trials else None, kinds=("model", "rule"))
+        names = [name]
+        if name.startswith(RUBRIC):
+            names += [other for other in judged_forms(cursor) if other.startswith(RUBRIC)]
+        given = judgements(cursor, names, selection=restricted if about_trials else None, kinds=("model", "rule"))
         given += _of_other_tables(cursor, form, selection or Selection(), list(samplings))
         for answer in given:
             if (found := find(answer)) is not None:
@@ -259,13 +273,14 @@ def _of_people(
     """Return people's answers to a question in a review; criteria of a rubric are questions about a conversation."""
     answers = []
     for item in judged_items(store, state, question.id):
-        about, subject, asked, against = parse_item(item.item), item.item, question.id, ""
+        about, subject, asked = parse_item(item.item), item.item, question.id
+        against = question.hash if form.startswith(RUBRIC) else ""
         if about.kind == "criterion" and form != state.form.name:
             if about.criterion not in by_hash:
                 continue
             subject, against = f"talk:{about.trial_id}", about.criterion
             asked = by_hash[about.criterion].question.id
-        if subject in read_already:
+        if subject in read_already or (question.cases and item.case not in question.cases):
             continue
         value, reason = item.decided(state.form)
         decided = Judgement(
@@ -376,12 +391,13 @@ def labelled(opinions: Opinions, judge: Judge) -> Labelled:
                 excluded[without[place]] += 1
         else:
             excluded[why_excluded(answer) or "not among the answers"] += 1
-    return Labelled({model: _weighted(opinions, answers, people) for model, answers in groups.items()}, dict(excluded))
+    return Labelled({model: weighted(opinions, answers, people) for model, answers in groups.items()}, dict(excluded))
 
 
-def _weighted(
+def weighted(
     opinions: Opinions, answers: Sequence[tuple[Place, str]], people: Mapping[Place, Sequence[str]]
 ) -> list[JudgedStatement]:
+    """Return the answers of a judge under one condition in their order, with those of people (see ``labelled``)."""
     question, items = opinions.question, opinions.items
 
     def number(value: str) -> float:

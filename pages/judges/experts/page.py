@@ -10,9 +10,8 @@ from core.datasets.select import cases_of, datasets
 from core.errors import AnamnesisError
 from core.events import FORMATS, QuestionType
 from core.judging.form import Form, forms
-from core.measures.rubrics.labels import statements_for
 from core.reviews.reviewing import plan_review
-from core.reviews.rubrics import rubric_entries
+from core.reviews.rubrics import rubric_entries, statements_for
 from core.store.database import Store
 from core.store.queries.trials import offer
 from core.store.review_records import THIRD, ReviewOrder, ReviewSampling, planned, ties_in_words
@@ -136,11 +135,11 @@ def _ask_items(form: Form) -> dict[str, Any]:
         "sampling": _ask_sampling(samplings),
     }
     if form.about == "criterion":
-        rubrics = {entry.rubric.name: entry.rubric for entry in rubric_entries(Store())}
+        rubrics = {name: entry.form for name, entry in rubric_entries(Store()).items()}
         name = st.selectbox(
             "Rubric",
             list(rubrics),
-            format_func=lambda name: plain(rubrics[name].title or name),
+            format_func=lambda name: plain(rubrics[name].title),
             key="experts_rubric",
             help="Only criteria that a model has judged are drawn, so that both can be compared.",
         )

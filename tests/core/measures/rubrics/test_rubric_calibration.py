@@ -11,9 +11,9 @@ from core.judging.calibration import Trust
 from core.judging.rubric import rubric_of
 from core.measures import agreement, calibration
 from core.measures.base import MetricRequest, Row
-from core.measures.rubrics.labels import statements_for
 from core.measures.rubrics.report import report_scores
 from core.reviews.reviewing import plan_review, unblind
+from core.reviews.rubrics import statements_for
 from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.fold import fold
