@@ -252,7 +252,7 @@ def labelled_statements(reading: RubricReading) -> Iterator[LabelledStatement]:
     conversation of its condition on average: the mean over criteria is then the mean score of the conversations.
     """
     people = {
-        (answer.subject, answer.against): [answer.value]
+        (answer.subject, answer.against): [str(answer.value)]
         for each in reading.opinions
         for answer in each.decided
         if answer.value in each.question.values and answer.counts

@@ -155,7 +155,7 @@ def test_all_criteria_at_once_and_single_ones_are_two_judges_whose_difference_is
     assert 0.3 < (across.estimate or 0) < 1
     assert across["n_cases"] == 3
     assert 0.3 < (rows["openai/fake (1 together) and itself"].estimate or 0) < 1
-    assert statuses(store, "openai/fake (all together)") != statuses(store, "openai/fake")
+    assert statuses(store, "openai/fake (all together)") != statuses(store, "openai/fake (1 together)")
 
 
 @pytest.mark.slow
