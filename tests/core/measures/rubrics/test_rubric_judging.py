@@ -322,7 +322,7 @@ def test_an_omission_hides_no_negation() -> None:
 
 def answered(criterion: str, dialogue: tuple[Turn, ...], value: str, quoted: list[Any]) -> FormAnswer:
     fields = {"id": "c", "criterion": criterion, "points": 1}
-    form = rubric_of({"name": "one", "all": [fields]}, "here").form
+    form = rubric_of({"name": "one", "all": [fields]}, "here")
     text = json.dumps({"q1": verdict(value, *quoted)})
     (answer,) = answers_in(text, form, form.questions, Material(dialogue))
     return answer
