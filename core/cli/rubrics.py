@@ -13,9 +13,10 @@ from core.cli.data import tell_preview
 from core.cli.options import folded_store, new_file
 from core.datasets.select import cases_of, datasets
 from core.errors import UsageError
-from core.judging.rubric import Rubric, rubric_files, to_yaml
+from core.judging.form import Form
+from core.judging.rubric import cases_of_rubric, name_of, rubric_files, to_yaml, version_of
 from core.measures.rubrics.lint import RubricWarning, lint_rubric
-from core.measures.rubrics.readers import ReadRubric, import_rubric
+from core.measures.rubrics.readers import import_rubric
 from core.reviews.rubrics import rubric_entries, rubric_named, save_rubric
 from core.store.queries.rubrics import remove_rubric, saved_rubrics
 
@@ -29,10 +30,9 @@ _SHOWN = 20
 def list_rubrics() -> int:
     """List the rubrics with their sizes and versions."""
     print(f"{'rubric':<24} {'criteria':>8} {'cases':>7}  {'version':<9} {'from':<8} title")
-    for rubric, version in rubric_entries(folded_store()):
-        size = sum(1 for _ in rubric.scoped())
-        origin = "file" if version is None else "saved"
-        print(f"{rubric.name:<24} {size:>8,} {len(rubric.cases):>7,}  {rubric.hash[:8]:<9} {origin:<8} {rubric.title}")
+    for name, (rubric, saved) in rubric_entries(folded_store()).items():
+        size, cases, origin = len(rubric.questions), len(cases_of_rubric(rubric)), "saved" if saved else "file"
+        print(f"{name:<24} {size:>8,} {cases:>7,}  {version_of(rubric)[:8]:<9} {origin:<8} {rubric.title}")
     return 0
 
 
@@ -40,13 +40,14 @@ def list_rubrics() -> int:
 def show(name: _Name, case: Annotated[str | None, typer.Option(help="Only this case, by its key.")] = None) -> int:
     """Print the criteria of a rubric."""
     rubric = rubric_named(folded_store(), name)
-    print(f"{rubric.name}, version {rubric.hash[:8]}: {rubric.title or '-'}; source: {rubric.source or '-'}")
-    for kind, scope, criterion in rubric.scoped():
+    print(f"{name}, version {version_of(rubric)[:8]}: {rubric.title}; source: {rubric.source or '-'}")
+    for criterion in rubric.questions:
+        scope = next(iter((*criterion.cases, *criterion.specialties)), "all")
         if case in (None, scope):
             condition = f" [if: {criterion.when}]" if criterion.when else ""
             print(
-                f"{scope or kind:<28} {criterion.id:<20} {criterion.points:>4g}  {criterion.priority:<8} "
-                f"{criterion.axis:<15} {criterion.criterion}{condition}"
+                f"{scope:<28} {criterion.id:<20} {criterion.points:>4g}  {criterion.priority:<8} "
+                f"{criterion.axis:<15} {criterion.wording}{condition}"
             )
     return 0
 
@@ -56,12 +57,12 @@ def lint(source: Annotated[str, typer.Argument(metavar="NAME|PATH", help="Name o
     """Warn about criteria that may be worded badly; a person decides, no rule changes a rubric."""
     path = Path(source).expanduser()
     if path.exists() and source not in rubric_files():
-        rubric = _read(path, path.stem).rubric
+        rubric = import_rubric(path, path.stem).form
     else:
         rubric = rubric_named(folded_store(), source)
     warnings = _warnings(rubric)
-    size = sum(1 for _ in rubric.scoped())
-    print(f"{rubric.name}: {size:,} criteria for {len(rubric.cases):,} cases, {len(warnings):,} warnings.")
+    size, cases = len(rubric.questions), len(cases_of_rubric(rubric))
+    print(f"{name_of(rubric)}: {size:,} criteria for {cases:,} cases, {len(warnings):,} warnings.")
     _print_warnings(warnings, len(warnings))
     return 0
 
@@ -76,26 +77,24 @@ def import_(
 ) -> int:
     """Import a rubric; one of the same name with other contents gets a new version only with --replace."""
     path = path.expanduser()
-    read = _read(path, name or path.stem.lower(), data_set=data_set)
-    rubric = read.rubric
-    shown = read.preview(path.name, [entry.rubric for entry in rubric_entries(folded_store())])
+    read = import_rubric(path, name or path.stem.lower(), data_set=data_set)
+    shown = read.preview(path.name, {stored: entry.form for stored, entry in rubric_entries(folded_store()).items()})
     if preview:
         tell_preview(shown)
         return 0
     if shown.replaces and not replace:
         raise UsageError(
-            f"There is a rubric {rubric.name} with other contents: import {path.name} under another --name, or make a "
+            f"There is a rubric {shown.name} with other contents: import {path.name} under another --name, or make a "
             "new version of it with --replace. Nothing was imported."
         )
     with folded_store().write() as connection:
-        save_rubric(connection, rubric)
-    size = sum(1 for _ in rubric.scoped())
-    print(f"Imported the rubric {rubric.name}: {size:,} criteria, version {rubric.hash[:8]}.")
+        version = save_rubric(connection, read.form).rubric_hash[:8]
+    print(f"Imported the rubric {shown.name}: {len(read.form.questions):,} criteria, version {version}.")
     for position, reason in read.rejected[:_SHOWN]:
         print(f"Not used: {read.unit} {position}: {reason}.", file=sys.stderr)
     if more := len(read.rejected[_SHOWN:]):
         print(f"Not used: {more:,} more.", file=sys.stderr)
-    _print_warnings(_warnings(rubric), _SHOWN)
+    _print_warnings(_warnings(read.form), _SHOWN)
     return 0
 
 
@@ -129,15 +128,9 @@ def delete(name: _Name, yes: Annotated[bool, typer.Option("--yes", help="Confirm
     return 0
 
 
-def _read(path: Path, name: str, data_set: str = "") -> ReadRubric:
-    if not path.exists():
-        raise UsageError(f"There is no file {path}.")
-    return import_rubric(path, name, data_set=data_set)
-
-
-def _warnings(rubric: Rubric) -> list[RubricWarning]:
+def _warnings(rubric: Form) -> list[RubricWarning]:
     """Check a rubric against the cases of the data sets that it names, if these are imported."""
-    prefixes = {key.partition("/")[0] for key in rubric.cases}
+    prefixes = {key.partition("/")[0] for key in cases_of_rubric(rubric)}
     cases = [case for name in datasets() if name in prefixes for case in cases_of(name)]
     by_key = {case.case_key: case for case in cases}
     # without the data set every key would be unknown

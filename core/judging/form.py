@@ -37,6 +37,7 @@ DOCTOR = "doctor"
 """As a judge: the model that was the doctor of the conversation."""
 CANNOT_JUDGE = "cannot judge"
 """The answer of a judge who cannot answer a question; it is counted and enters no figure."""
+MOST_POINTS = 10_000
 RUBRIC = "rubric:"
 """Begins the name of a rubric as a form (``core.judging.rubric``).
 
@@ -86,6 +87,8 @@ class FormQuestion(BaseModel):
         fills: The field of a case that the decided answers can fill (``core.store.queries.case_labels.LabelField``).
         when: The condition under which the question applies; with one, ``not applicable`` is an answer.
         points: Points of the answers in ``yes``; negative for something harmful.
+        priority: With points ``should`` by default; ``must not`` if and only if they are negative.
+        source: The guideline, publication or person behind the question.
         of_case: The answer depends on the case: about a conversation on another case it would be another one.
         quotes: Whose words are evidence, if not those of the form.
         cases: Keys of the only cases that it is asked about; empty, with empty ``specialties``: all.
@@ -108,9 +111,11 @@ class FormQuestion(BaseModel):
     optional: bool = False
     fills: str = ""
     when: str = ""
-    points: float | None = None
+    points: float | None = Field(default=None, allow_inf_nan=False, ge=-MOST_POINTS, le=MOST_POINTS)
     axis: str = ""
     priority: Literal["must", "should", "must not"] | None = None
+    source: str = ""
+    tags: tuple[str, ...] = ()
     of_case: bool = False
     quotes: Evidence | None = None
     cases: tuple[str, ...] = ()
@@ -147,6 +152,11 @@ class FormQuestion(BaseModel):
             fields = {**fields, "options": listed, "yes": fields.get("yes", ())}
         elif options is None and fields.get("kind") in ("text", "span"):
             fields = {**fields, "options": (), "yes": ()}
+        if isinstance(priority := fields.get("priority"), str) and priority:
+            fields = {**fields, "priority": priority.strip().lower()}
+        elif (points := fields.get("points")) is not None:
+            harmful = str(points).strip().startswith("-")
+            fields = {**fields, "priority": "must not" if harmful else "should"}
         return fields
 
     @model_validator(mode="after")
@@ -161,6 +171,12 @@ class FormQuestion(BaseModel):
             raise ValueError(f"{CANNOT_JUDGE!r} is no option of {self.id}: write cannot_judge: true")
         if self.each and "{fact}" not in self.wording:
             raise ValueError(f"{self.id} is asked for each fact, so its wording needs {{fact}}")
+        if self.points == 0:
+            raise ValueError(f"{self.id} has no points: give it some, or remove it")
+        if self.points is not None and (self.points < 0) != (self.priority == "must not"):
+            raise ValueError(
+                f"{self.id} has {self.points:g} points and priority {self.priority!r}: only must not is < 0"
+            )
         if not set(self.yes) <= set(values):
             raise ValueError(f"{self.id} counts {', '.join(self.yes)} as yes, which are not all among its options")
         return self
@@ -245,6 +261,7 @@ class Form(BaseModel):
     by: tuple[str, ...] = ("person", "model")
     together: bool = True
     source: str = ""
+    licence: str = ""
     framework: str = ""
     instruction: str = ""
     decision: Literal["third", "majority", "mean"] = "third"
@@ -262,12 +279,15 @@ class Form(BaseModel):
 
     @model_validator(mode="after")
     def _possible(self) -> Form:
-        ids = [question.id for question in self.questions]
-        if len({(q.id, q.cases, q.specialties) for q in self.questions}) < len(ids):
-            raise ValueError("two questions have one id")
-        if not ids:
+        if not self.questions:
             raise ValueError("a form needs a question")
-        if self.final and not set(ids) <= {"mcq", "frq"}:
+        ids = set[tuple[str, str]]()
+        for question in sorted(self.questions, key=lambda question: bool(question.cases)):
+            for case in question.cases or ("",):
+                if {(question.id, case), (question.id, "")} & ids:
+                    raise ValueError(f"two questions for {case or 'all cases'} have the id {question.id!r}")
+                ids.add((question.id, case))
+        if self.final and not {id_ for id_, _ in ids} <= {"mcq", "frq"}:
             raise ValueError("a form about vignettes asks mcq, frq or both")
         if self.decision == "third" and self.reviewers != 2:
             raise ValueError("a third annotator decides between two: write decision: majority for more reviewers")
@@ -360,10 +380,15 @@ def read_form(path: Path) -> Form:
                 question["options"] = {**{option.value: option.label for option in scale.options}, **own}
         return Form.model_validate({**fields, "name": path.stem})
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        reason = first["msg"].removeprefix("Value error, ")
-        raise UsageError(f"{path} is not a form: {f'{place}: ' if place else ''}{reason}.") from error
+        raise UsageError(f"{path} is not a form: {reason_of(error)}.") from error
+
+
+def reason_of(error: ValidationError) -> str:
+    """Return the first field that is wrong, with the reason."""
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    reason = first["msg"].removeprefix("Value error, ")
+    return f"{where}: {reason}" if where else reason
 
 
 def forms() -> dict[str, Form]:

@@ -1,4 +1,4 @@
-"""Rubrics: forms whose questions are criteria, statements about a conversation with points, for all or some cases.
+"""Rubrics: forms about conversations whose questions are criteria, statements with points, for all or some cases.
 
 A rubric is a YAML file, or a folder of YAML files that belong together. The rubrics of the project are in
 ``data/rubrics``; those of an extension in its folder ``rubrics``. Rubrics that users import are stored in the
@@ -9,27 +9,25 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
-from functools import cached_property
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import orjson
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from core.errors import UsageError
-from core.judging.form import RUBRIC, STATEMENT, Form, FormQuestion
+from core.judging.form import RUBRIC, STATEMENT, Form, FormQuestion, reason_of
 from core.paths import RUBRICS, extensions
 from core.yaml_text import read_yaml_file
 
-Priority = Literal["must", "should", "must not"]
 AXES = ("data gathering", "communication", "reasoning", "management", "safety", "professionalism")
 """The axes of this project's rubrics; imported rubrics have the axes of their publication."""
 NO_AXIS = "other"
-MOST_POINTS = 10_000
+FIELDS = ("id", "criterion", "points", "axis", "priority", "when", "source", "tags")
+"""The fields of a criterion in a file."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*")
 _ABOUT_OTHERS = re.compile(
     r"(?:the )?(?:patient|parents?|mother|father|caregiver|carer|family|relatives?|nurse|staff)\b(?!['’]s)",
     re.IGNORECASE,
@@ -41,167 +39,140 @@ not true of it. A statement may describe something bad: it is met if that happen
 not what somebody may have meant or would have said later. Equivalent words count.""".replace("\n", " ")
 
 
-class Criterion(BaseModel):
-    """One statement about a conversation that is true (met) or false (not met) of it.
-
-    Attributes:
-        points: Points if met. Negative for something harmful, which is met if the doctor does it.
-        priority: ``must not`` if and only if the points are negative.
-        when: The condition under which the criterion applies; empty: always.
-        source: The guideline, publication or person behind the criterion.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    id: str
-    criterion: str = Field(min_length=1)
-    points: float = Field(allow_inf_nan=False, ge=-MOST_POINTS, le=MOST_POINTS)
-    axis: str = NO_AXIS
-    priority: Priority
-    when: str = ""
-    source: str = ""
-    tags: tuple[str, ...] = ()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _usual_priority(cls, fields: Any) -> Any:
-        if not isinstance(fields, dict):
-            return fields
-        if priority := fields.get("priority"):
-            return {**fields, "priority": priority.strip().lower() if isinstance(priority, str) else priority}
-        try:
-            harmful = float(fields.get("points") or 0) < 0
-        except (TypeError, ValueError):
-            harmful = False  # the field itself is refused with its reason
-        return {**fields, "priority": "must not" if harmful else "should"}
-
-    @model_validator(mode="after")
-    def _possible(self) -> Criterion:
-        if not _ID.fullmatch(self.id):
-            raise ValueError(f"{self.id!r} is not an id: use letters, digits and - _ . :")
-        if self.points == 0:
-            raise ValueError(f"{self.id} has no points: give it some, or remove it")
-        if (self.points < 0) != (self.priority == "must not"):
-            raise ValueError(
-                f"{self.id} has {self.points:g} points and priority {self.priority!r}: only must not is < 0"
-            )
-        return self
-
-    @property
-    def hash(self) -> str:
-        """Hash of what a judge sees: a verdict stays valid if points, axis or priority change."""
-        return hashlib.sha256(orjson.dumps([self.criterion, self.when])).hexdigest()[:16]
-
-
-class Scoped(NamedTuple):
-    """A criterion with the cases it is for: ``kind`` and the name of the case or specialty (empty for all)."""
-
-    kind: Literal["all", "specialty", "case"]
-    name: str
-    criterion: Criterion
-
-
-class Rubric(BaseModel):
-    """Criteria for ``all`` cases, by specialty, and by case key (``library/cardiology-1``).
+class _File(BaseModel):
+    """A rubric as it is written: criteria for ``all`` cases, by specialty, and by case key (``library/cardiology-1``).
 
     A conversation is judged by all criteria that are for its case. Their ids are unique for every case.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     name: str
     title: str = ""
     source: str = ""
     licence: str = ""
-    all: tuple[Criterion, ...] = ()
-    specialties: dict[str, tuple[Criterion, ...]] = Field(default_factory=dict)
-    cases: dict[str, tuple[Criterion, ...]] = Field(default_factory=dict)
-
-    @model_validator(mode="after")
-    def _possible(self) -> Rubric:
-        if not _NAME.fullmatch(self.name):
-            raise ValueError(f"{self.name!r} is not a name: use lower-case letters, digits, - and _")
-        if not any(True for _ in self.scoped()):
-            raise ValueError("it has no criterion")
-        shared = [c.id for c in (*self.all, *(c for criteria in self.specialties.values() for c in criteria))]
-        for place, ids in [
-            ("all cases and specialties", shared),
-            *((k, [c.id for c in v]) for k, v in self.cases.items()),
-        ]:
-            repeated = next((id_ for id_ in ids if ids.count(id_) > 1), None)
-            if repeated is None and ids is not shared:
-                repeated = next((id_ for id_ in ids if id_ in shared), None)
-            if repeated is not None:
-                raise ValueError(f"two criteria for {place} have the id {repeated!r}")
-        return self
-
-    def scoped(self) -> Iterator[Scoped]:
-        yield from (Scoped("all", "", criterion) for criterion in self.all)
-        for name, criteria in self.specialties.items():
-            yield from (Scoped("specialty", name, criterion) for criterion in criteria)
-        for name, criteria in self.cases.items():
-            yield from (Scoped("case", name, criterion) for criterion in criteria)
-
-    def criteria_for(self, case_key: str, specialty: str) -> tuple[Criterion, ...]:
-        """Return the criteria for a case: those for all cases, for its specialty, and its own."""
-        return (*self.all, *self.specialties.get(specialty, ()), *self.cases.get(case_key, ()))
-
-    @cached_property
-    def form(self) -> Form:
-        """The rubric as a form of the name ``rubric:NAME``; the words of the doctor are evidence.
-
-        A criterion that begins with somebody else is decided by anyone's words.
-        """
-        questions = tuple(
-            FormQuestion(
-                id=criterion.id,
-                title=criterion.id,
-                wording=criterion.criterion,
-                options=STATEMENT,
-                yes=("met",),
-                when=criterion.when,
-                points=criterion.points,
-                axis=criterion.axis,
-                priority=criterion.priority,
-                of_case=kind == "case",
-                quotes="anyone" if _ABOUT_OTHERS.match(criterion.criterion) else None,
-                cases=(name,) if kind == "case" else (),
-                specialties=(name,) if kind == "specialty" else (),
-            )
-            for kind, name, criterion in self.scoped()
-        )
-        return Form(
-            name=f"{RUBRIC}{self.name}",
-            title=self.title or self.name,
-            about="conversation",
-            shows=("dialogue",),
-            quotes="doctor",
-            source=self.source,
-            instruction=_INSTRUCTION,
-            questions=questions,
-        )
-
-    @cached_property
-    def hash(self) -> str:
-        """The version: a hash of all criteria with points, axes and priorities, in any order of scopes."""
-        contents = self.model_dump(mode="json", include={"all", "specialties", "cases"})
-        return hashlib.sha256(orjson.dumps(contents, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
+    all: list[dict[str, Any]] = Field(default_factory=list)
+    specialties: dict[str, list[dict[str, Any]]] = Field(default_factory=dict)
+    cases: dict[str, list[dict[str, Any]]] = Field(default_factory=dict)
 
 
-def rubric_of(fields: dict[str, Any], place: str) -> Rubric:
-    """Validate a rubric; raises ``UsageError`` that names the place, the field and the reason."""
+def rubric_of(fields: Mapping[str, Any], place: str) -> Form:
+    """Read a rubric; raises ``UsageError`` that names the place, the field and the reason."""
+    where = ""
     try:
-        return Rubric.model_validate(fields)
+        file = _File.model_validate(fields)
+        scopes = [("all", "", "", file.all)]
+        scopes += [(f"specialties.{name}", "", name, listed) for name, listed in file.specialties.items()]
+        scopes += [(f"cases.{name}", name, "", listed) for name, listed in file.cases.items()]
+        criteria = []
+        for scope, case, specialty, listed in scopes:
+            for number, entry in enumerate(listed):
+                where = f"{scope}.{number}: "
+                criteria.append(criterion(entry, case, specialty))
+        where = ""
+        return rubric(file.name, criteria, file.title, file.source, file.licence)
+    except (UsageError, ValidationError) as error:
+        reason = reason_of(error) if isinstance(error, ValidationError) else str(error)
+        raise UsageError(f"{place} is not a rubric: {where}{reason}.") from error
+
+
+def criterion(fields: Mapping[str, Any], case: str = "", specialty: str = "") -> FormQuestion:
+    """Return a criterion for all cases, one case or a specialty; raises ``UsageError``: the field and the reason.
+
+    ``fields`` are those of ``FIELDS``. The words of the doctor are evidence; a criterion that begins with somebody else
+    is decided by anyone's words.
+    """
+    given = {name: value for name, value in fields.items() if value not in ("", None)}
+    if unknown := [name for name in given if name not in FIELDS]:
+        raise UsageError(f"{unknown[0]}: a criterion has no such field")
+    if missing := [name for name in FIELDS[:3] if name not in given]:
+        raise UsageError(f"{missing[0]}: the criterion has none")
+    text = given.pop("criterion")
+    try:
+        return FormQuestion.model_validate(
+            {
+                "axis": NO_AXIS,
+                **given,
+                "title": given["id"],
+                "wording": text,
+                "options": STATEMENT,
+                "yes": ("met",),
+                "of_case": bool(case),
+                "quotes": "anyone" if _ABOUT_OTHERS.match(str(text)) else None,
+                "cases": (case,) if case else (),
+                "specialties": (specialty,) if specialty else (),
+            }
+        )
     except ValidationError as error:
-        raise UsageError(f"{place} is not a rubric: {reason_of(error)}.") from error
+        raise UsageError(reason_of(error).replace("wording", "criterion")) from error
 
 
-def reason_of(error: ValidationError) -> str:
-    """Return the first field that is wrong, with the reason."""
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"])
-    reason = first["msg"].removeprefix("Value error, ")
-    return f"{where}: {reason}" if where else reason
+def rubric(name: str, criteria: Iterable[FormQuestion], title: str = "", source: str = "", licence: str = "") -> Form:
+    """Return criteria as the form ``rubric:NAME``; raises ``ValidationError`` or ``UsageError`` if they are none."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is not a name: use lower-case letters, digits, - and _")
+    if not (questions := tuple(criteria)):
+        raise UsageError("it has no criterion")
+    return Form(
+        name=f"{RUBRIC}{name}",
+        title=title or name,
+        about="conversation",
+        shows=("dialogue",),
+        quotes="doctor",
+        source=source,
+        licence=licence,
+        instruction=_INSTRUCTION,
+        questions=questions,
+    )
+
+
+def name_of(form: Form) -> str:
+    return form.name.removeprefix(RUBRIC)
+
+
+def cases_of_rubric(form: Form) -> list[str]:
+    """Return the keys of the cases that have criteria of their own."""
+    return list(dict.fromkeys(case for question in form.questions for case in question.cases))
+
+
+def scoped_fields(form: Form) -> dict[str, Any]:
+    """Return the criteria as in a file, with all their fields, under ``all``, ``specialties`` and ``cases``."""
+    scopes: dict[str, Any] = {"all": [], "specialties": {}, "cases": {}}
+    for question in form.questions:
+        fields = {name: getattr(question, name) for name in FIELDS if name != "criterion"}
+        fields |= {"criterion": question.wording, "tags": list(question.tags)}
+        if question.cases or question.specialties:
+            scope = scopes["cases" if question.cases else "specialties"]
+            scope.setdefault((question.cases or question.specialties)[0], []).append(fields)
+        else:
+            scopes["all"].append(fields)
+    return scopes
+
+
+def version_of(form: Form) -> str:
+    """Return a hash of all criteria with points, axes and priorities, in any order of scopes."""
+    return hashlib.sha256(orjson.dumps(scoped_fields(form), option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
+
+
+def file_fields(form: Form) -> dict[str, Any]:
+    """Return a rubric as the mapping in its file, without what is usual."""
+
+    def plain(fields: dict[str, Any]) -> dict[str, Any]:
+        stated = {name: fields[name] for name in FIELDS if fields[name] and (name, fields[name]) != ("axis", NO_AXIS)}
+        return {**stated, "points": int(points) if (points := fields["points"]).is_integer() else points}
+
+    title = "" if form.title == name_of(form) else form.title
+    scopes = scoped_fields(form)
+    fields: dict[str, Any] = {"title": title, "source": form.source, "licence": form.licence}
+    fields["all"] = list(map(plain, scopes["all"]))
+    for scope in ("specialties", "cases"):
+        fields[scope] = {name: list(map(plain, criteria)) for name, criteria in scopes[scope].items()}
+    return {name: value for name, value in fields.items() if value}
+
+
+def to_yaml(form: Form) -> str:
+    """Return a rubric as YAML that ``read_rubric`` reads back; the name becomes the file's."""
+    return yaml.safe_dump(file_fields(form), sort_keys=False, allow_unicode=True, width=120)
 
 
 def rubric_fields(path: Path) -> dict[str, Any]:
@@ -212,11 +183,14 @@ def rubric_fields(path: Path) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value != ""}
 
 
-def read_rubric(path: Path) -> Rubric:
-    """Read a rubric from a YAML file, or from the YAML files of a folder. Raises ``UsageError`` if it is not one."""
+def read_rubric(path: Path, name: str = "") -> Form:
+    """Read a rubric from a YAML file, or from the YAML files of a folder, which may get another ``name``.
+
+    Raises ``UsageError`` if it is none.
+    """
     if not path.is_dir():
         return rubric_of({**rubric_fields(path), "name": path.stem}, str(path))
-    merged: dict[str, Any] = {"name": path.name, "all": [], "specialties": {}, "cases": {}}
+    merged: dict[str, Any] = {"name": name or path.name, "all": [], "specialties": {}, "cases": {}}
     for file in sorted(path.glob("*.yaml")):
         fields = rubric_fields(file)
         if any(fields.get(scope) for scope in ("all", "specialties", "cases")):
@@ -241,20 +215,3 @@ def rubric_files() -> dict[str, Path]:
             if path.suffix == ".yaml" or (path.is_dir() and any(path.glob("*.yaml"))):
                 files.setdefault(path.stem, path)
     return files
-
-
-def to_yaml(rubric: Rubric) -> str:
-    """Return a rubric as YAML that ``read_rubric`` reads back; the name becomes the file's."""
-
-    def plain(criterion: Criterion) -> dict[str, Any]:
-        fields = criterion.model_dump(mode="json", exclude_defaults=True)
-        points = fields["points"]
-        return {**fields, "points": int(points) if float(points).is_integer() else points}
-
-    fields: dict[str, Any] = {k: v for k in ("title", "source", "licence") if (v := getattr(rubric, k))}
-    if rubric.all:
-        fields["all"] = [plain(criterion) for criterion in rubric.all]
-    for scope in ("specialties", "cases"):
-        if scopes := getattr(rubric, scope):
-            fields[scope] = {name: [plain(criterion) for criterion in criteria] for name, criteria in scopes.items()}
-    return yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=120)

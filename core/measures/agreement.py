@@ -115,9 +115,9 @@ def grouped(opinions: Sequence[Opinions], by: By = "question") -> Iterator[tuple
 
 
 def _by_model(label: Mapping[str, str], opinions: Opinions) -> Iterator[tuple[dict[str, str], Opinions]]:
-    models: dict[str, list[str]] = defaultdict(list)
+    models: dict[str, set[str]] = defaultdict(set)
     for subject, item in opinions.items.items():
-        models[item.model].append(subject)
+        models[item.model].add(subject)
     for model in sorted(models):
         yield {"model": model, **label}, opinions.only(models[model])
 

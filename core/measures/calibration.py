@@ -19,8 +19,8 @@ from core.judging.check import FAILED_CHECK
 from core.judging.form import RUBRIC
 from core.measures.base import Columns, MetricRequest, Row, Section
 from core.measures.opinions import FormOption, Opinions, labelled, metric_of_opinions, read_opinions
-from core.measures.rubrics.labels import expert_verdicts
 from core.measures.rubrics.reading import reading_with_notes, statements_by_condition
+from core.reviews.state import states
 from core.stats.calibrated import FEWEST, CalibratedMean, calibrated_difference, calibrated_mean, resemblance
 from core.stats.differences import changes
 from core.stats.intervals import NOTHING
@@ -65,19 +65,20 @@ def _of_rubric(request: MetricRequest, form: str, part: Part, judge: str | None)
     reading = reading_with_notes(request, form.removeprefix(RUBRIC), judge)
     if reading.rubric is None:
         return
-    experts = request.read(expert_verdicts, reading.rubric.name)
-    if experts.undecided:
-        request.note(
-            f"{experts.undecided:,} items have no verdict of people: tied, does not apply, or cannot be judged."
-        )
-    for review, drawn_from in experts.restricted.items():
-        request.note(
-            f"The items of the review {review} were drawn from {drawn_from} only: choose these conversations, or the "
-            "judge must err alike on the others.",
-            "high",
-        )
+    decided = [answer for each in reading.opinions for answer in each.decided]
+    if undecided := sum(not answer.counts and answer.failure != "unanswered" for answer in decided):
+        request.note(f"{undecided:,} items have no verdict of people: tied, does not apply, or cannot be judged.")
+    hashes = {question.hash for question in reading.rubric.questions}
+    for state in (state for state in request.read(states) if not state.blinded and state.form.name.startswith(RUBRIC)):
+        review = state.review
+        if review.plan.drawn_from and hashes & {question.hash for question in state.form.questions}:
+            request.note(
+                f"The items of the review {review.name} were drawn from {review.plan.drawn_from} only: choose these "
+                "conversations, or the judge must err alike on the others.",
+                "high",
+            )
     label = {"judge": ", ".join(reading.judges), "prompts": "", "form": form, "question": "score"}
-    yield from _rows_of(part, label, statements_by_condition(request, reading))
+    yield from _rows_of(part, label, statements_by_condition(reading))
 
 
 def _rows_of(

@@ -8,7 +8,7 @@ as answers to the same questions.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, NamedTuple
 
@@ -118,12 +118,11 @@ class Opinions:
         """Return the answers of a judge without its repeats."""
         return [answer for answer in self.judges[judge] if answer.repeat == 1]
 
-    def only(self, subjects: Iterable[str]) -> Opinions:
+    def only(self, subjects: Container[str]) -> Opinions:
         """Return the answers about these items."""
-        chosen = set(subjects)
 
         def of(answers: Iterable[Judgement]) -> list[Judgement]:
-            return [answer for answer in answers if answer.subject in chosen]
+            return [answer for answer in answers if answer.subject in subjects]
 
         judged = {judge: of(answers) for judge, answers in sorted(self.judges.items())}
         return replace(self, people=of(self.people), decided=of(self.decided), judges=judged)
@@ -163,7 +162,12 @@ class Read(NamedTuple):
 
 
 def read_opinions(
-    store: Store, selection: Selection | None = None, form: str | None = None, review: str | None = None
+    store: Store,
+    selection: Selection | None = None,
+    form: str | None = None,
+    review: str | None = None,
+    *,
+    people: bool = True,
 ) -> Read:
     """Return the answers to every question with options of a form, or of all forms.
 
@@ -173,6 +177,7 @@ def read_opinions(
         form: Name of the form; of a review its own by default.
         review: Only people's answers in this review, by name or id; ``release`` and ``imported`` are the release's
             experts and annotations from files. Without it the newest of all unblinded reviews of an item counts.
+        people: Whether people's answers are read, too.
 
     Raises ``UsageError`` if the review is blinded or missing, or if the form is unknown, ``AnamnesisError`` if the
     release is not imported.
@@ -180,17 +185,22 @@ def read_opinions(
     if review in (RELEASE, IMPORTED):
         return Read(of_decisions(read_decisions(store, imported=review == IMPORTED)))
     chosen = (
-        [read_review(store, review)] if review else [s for s in states(store) if not s.blinded and not s.form.final]
+        [read_review(store, review)]
+        if review
+        else [state for state in (states(store) if people else ()) if not state.blinded and not state.form.final]
     )
-    reviews: dict[str, list[ReviewState]] = {}
-    for state in chosen:
-        reviews.setdefault(state.form.name, []).append(state)
+    reviewed = dict.fromkeys(state.form.name for state in chosen)
     with store.read() as cursor:
         stored = [] if review else judged_forms(cursor)
     opinions: list[Opinions] = []
     lost: list[str] = []
-    for name in [form] if form else list(dict.fromkeys([*reviews, *stored])):
-        of_reviews = reviews.get(name, ())
+    for name in [form] if form else list(dict.fromkeys([*reviewed, *stored])):
+        # the same words can be criteria of several rubrics
+        of_reviews = [
+            state
+            for state in chosen
+            if state.form.name == name or (name.startswith(RUBRIC) and state.form.name.startswith(RUBRIC))
+        ]
         try:
             # the points and axes of a rubric are those of today
             asked = of_reviews[0].form if of_reviews and not name.startswith(RUBRIC) else any_form(store, name)
@@ -229,7 +239,10 @@ def _read_form(store: Store, selection: Selection | None, form: Form, reviews: S
     restricted = None if selection in (None, Selection()) else selection
     with store.read() as cursor:
         about_trials = form.about not in ("case", "profile")
-        given = judgements(cursor, [form.name], selection=restricted if about_trials else None, kinds=("model", "rule"))
+        names = [form.name]
+        if form.name.startswith(RUBRIC):  # the same words can be criteria of several rubrics
+            names += [other for other in judged_forms(cursor) if other.startswith(RUBRIC) and other != form.name]
+        given = judgements(cursor, names, selection=restricted if about_trials else None, kinds=("model", "rule"))
         if form.about == "case":
             given = _of_present_texts(form, given)
         given += _of_other_tables(cursor, form, selection or Selection(), list(samplings))
@@ -408,12 +421,13 @@ def labelled(opinions: Opinions, judge: Judge) -> Labelled:
                 excluded[without[place]] += 1
         else:
             excluded[why_excluded(answer) or "not among the answers"] += 1
-    return Labelled({model: _weighted(opinions, answers, people) for model, answers in groups.items()}, dict(excluded))
+    return Labelled({model: weighted(opinions, answers, people) for model, answers in groups.items()}, dict(excluded))
 
 
-def _weighted(
+def weighted(
     opinions: Opinions, answers: Sequence[tuple[Place, str]], people: Mapping[Place, Sequence[str]]
 ) -> list[JudgedStatement]:
+    """Return the answers of a judge under one condition in their order, with those of people (see ``labelled``)."""
     question, items = opinions.question, opinions.items
 
     def number(value: str) -> float:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from core.errors import AnamnesisError
+from core.judging.rubric import name_of
 from core.measures.base import MetricRequest, Note
 from core.measures.rubrics.reading import RubricReading, reading_with_notes
 from core.measures.urgency.levels import is_severe
@@ -83,11 +84,11 @@ def rubric_readings(store: Store, new: str, reference: str) -> tuple[RubricReadi
         raise Uncomparable(f"no conversation of {new} is judged by a rubric (job judge rubric:NAME)")
     ((name, judge),) = after.judges.items()
     earlier = MetricRequest(store, Selection(runs=[reference]))
-    before = reading_with_notes(earlier, after.rubric.name, None)
+    rubric = name_of(after.rubric)
+    before = reading_with_notes(earlier, rubric, None)
     if judge not in before.judges.values():
         raise Uncomparable(
-            f"no conversation of {reference} is judged by {name} and the rubric {after.rubric.name} "
-            f"(job judge rubric:{after.rubric.name})"
+            f"no conversation of {reference} is judged by {name} and the rubric {rubric} (job judge rubric:{rubric})"
         )
     return before, after, request.notes
 
@@ -99,7 +100,7 @@ def _critical(store: Store, new: str, reference: str, priority: Literal["must", 
     def outcomes(reading: RubricReading) -> Items:
         return _items(
             (
-                (conversation.case_key, outcome.criterion.criterion),
+                (conversation.case_key, outcome.criterion.wording),
                 outcome.missed or outcome.done,
                 outcome.status != "unjudged",
             )

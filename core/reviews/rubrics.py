@@ -9,7 +9,7 @@ import orjson
 
 from core.errors import AnamnesisError, UsageError
 from core.judging.form import RUBRIC, Form, form_named
-from core.judging.rubric import Rubric, read_rubric, rubric_files, rubric_of
+from core.judging.rubric import file_fields, name_of, read_rubric, rubric_files, rubric_of, version_of
 from core.store.database import Store
 from core.store.queries.rubrics import RubricVersion, add_rubric, saved_rubrics
 
@@ -18,13 +18,13 @@ LIBRARY = "library"
 
 
 class RubricEntry(NamedTuple):
-    """A rubric with the version that counts; ``version`` is ``None`` if it comes from a file."""
+    """A rubric in the version that counts; ``saved``: not from a file of the program."""
 
-    rubric: Rubric
-    version: RubricVersion | None
+    form: Form
+    saved: bool
 
 
-def rubric_named(store: Store, name: str) -> Rubric:
+def rubric_named(store: Store, name: str) -> Form:
     """Return the version of a rubric that counts; raises ``UsageError`` if there is none of this name."""
     with store.read() as cursor:
         if saved := saved_rubrics(cursor, name):
@@ -37,27 +37,26 @@ def rubric_named(store: Store, name: str) -> Rubric:
     return read_rubric(files[name])
 
 
-def rubric_entries(store: Store) -> list[RubricEntry]:
-    """Return all rubrics, those of files first; a saved rubric replaces a file of its name."""
+def rubric_entries(store: Store) -> dict[str, RubricEntry]:
+    """Return name → rubric, those of files first; a saved rubric replaces a file of its name."""
     with store.read() as cursor:
         saved = {version.name: version for version in saved_rubrics(cursor)}
     files = rubric_files()
-    return [
-        RubricEntry(_read(saved[name]) if name in saved else read_rubric(files[name]), saved.get(name))
+    return {
+        name: RubricEntry(_read(saved[name]) if name in saved else read_rubric(files[name]), name in saved)
         for name in dict.fromkeys([*files, *saved])
-    ]
+    }
 
 
-def save_rubric(connection: duckdb.DuckDBPyConnection, rubric: Rubric) -> RubricVersion:
+def save_rubric(connection: duckdb.DuckDBPyConnection, rubric: Form) -> RubricVersion:
     """Journal and save a version. Needs a write lease. Raises ``UsageError`` if it equals the newest version."""
-    newest = saved_rubrics(connection, rubric.name)
-    stored = orjson.dumps(rubric.model_dump(mode="json", exclude={"name"}, exclude_defaults=True)).decode()
-    if newest and orjson.loads(newest[0].rubric) == orjson.loads(stored):
-        raise UsageError(f"The rubric {rubric.name} is saved like this already.")
-    return add_rubric(connection, rubric.name, rubric.hash, stored)
+    name = name_of(rubric)
+    if (newest := saved_rubrics(connection, name)) and _read(newest[0]) == rubric:
+        raise UsageError(f"The rubric {name} is saved like this already.")
+    return add_rubric(connection, name, version_of(rubric), orjson.dumps(file_fields(rubric)).decode())
 
 
-def _read(version: RubricVersion) -> Rubric:
+def _read(version: RubricVersion) -> Form:
     try:
         return rubric_of({**orjson.loads(version.rubric), "name": version.name}, f"The saved rubric {version.name}")
     except UsageError as error:
@@ -66,4 +65,4 @@ def _read(version: RubricVersion) -> Rubric:
 
 def any_form(store: Store, name: str) -> Form:
     """Return a form, or a rubric as a form (``rubric:NAME``); raises ``UsageError`` if there is none of this name."""
-    return rubric_named(store, name.removeprefix(RUBRIC)).form if name.startswith(RUBRIC) else form_named(name)
+    return rubric_named(store, name.removeprefix(RUBRIC)) if name.startswith(RUBRIC) else form_named(name)

@@ -163,6 +163,11 @@ class ReviewPlan(BaseModel):
         return self
 
     @property
+    def drawn_from(self) -> str:
+        """The specialties, data sets and values of fields to which its items are restricted, in words."""
+        return ", ".join([*self.specialties, *self.datasets, *(f"{field} {value}" for field, value in self.where)])
+
+    @property
     def asks(self) -> Form:
         """The form of this review; raises ``UsageError`` if neither the plan nor the program has it."""
         return self.form or form_named(self.kind)

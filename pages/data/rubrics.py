@@ -5,7 +5,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from core.judging.rubric import to_yaml
+from core.judging.rubric import cases_of_rubric, to_yaml, version_of
 from core.measures.rubrics.readers import import_rubric
 from core.reviews.rubrics import rubric_entries, save_rubric
 from core.store.database import Store
@@ -31,25 +31,22 @@ def draw_rubric_files() -> None:
     if not box.open:
         return
     with box:
-        entries = {entry.rubric.name: entry for entry in read(rubric_entries)}
+        entries = read(rubric_entries)
         with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-            names = {name: entry.rubric.title or name for name, entry in entries.items()}
+            names = {name: entry.form.title for name, entry in entries.items()}
             imported = st.session_state.pop(_IMPORTED, None)
             name = choose("Rubric", list(entries), "data_rubric", names=names, width=360, chosen=imported)
-            rubric = entries[name].rubric
+            rubric, saved = entries[name]
             st.download_button(
-                "Download as YAML",
-                to_yaml(rubric),
-                f"{rubric.name}.yaml",
-                icon=":material/download:",
-                key="data_rubric_get",
+                "Download as YAML", to_yaml(rubric), f"{name}.yaml", icon=":material/download:", key="data_rubric_get"
             )
             link("rubrics", "Scores under this rubric", "monitoring", rubric=name)
-        criteria = counted(sum(1 for _ in rubric.scoped()), "criterion", "criteria")
-        scope = f" for {counted(len(rubric.cases), 'case')}" if rubric.cases else ""
-        origin = "imported" if entries[name].version else "from the program’s files"
+        criteria = counted(len(rubric.questions), "criterion", "criteria")
+        cases = cases_of_rubric(rubric)
+        scope = f" for {counted(len(cases), 'case')}" if cases else ""
+        origin = "imported" if saved else "from the program’s files"
         source = f" · {plain(rubric.source)}" if rubric.source else ""
-        st.caption(f"{criteria}{scope} · version {rubric.hash[:8]} · {origin}{source}")
+        st.caption(f"{criteria}{scope} · version {version_of(rubric)[:8]} · {origin}{source}")
         _draw_import()
 
 
@@ -74,7 +71,7 @@ def _draw_import() -> None:
             path = Path(folder) / Path(file.name).name
             path.write_bytes(file.getvalue())
             imported = import_rubric(path, name.strip() or path.stem.lower(), data_set=data_set.strip())
-            preview = imported.preview(path.name, [entry.rubric for entry in read(rubric_entries)])
+            preview = imported.preview(path.name, {name: entry.form for name, entry in read(rubric_entries).items()})
             draw_preview(preview)
             confirmed = not preview.replaces or st.checkbox(
                 f"Make a new version of {plain(preview.name)}", key=f"data_rubric_new_{preview.name}_{file.file_id}"
@@ -85,8 +82,8 @@ def _draw_import() -> None:
             if not draw_button("Import", why_not, icon=":material/upload:", key="data_rubric_go", role="run"):
                 return
             with Store().write() as connection:
-                save_rubric(connection, imported.rubric)
+                save_rubric(connection, imported.form)
             if imported.rejected:
                 st.session_state["data_told"] = f"{counted(len(imported.rejected), 'record')} could not be read."
-            st.session_state[_IMPORTED] = imported.rubric.name
+            st.session_state[_IMPORTED] = preview.name
             st.rerun()

@@ -14,7 +14,7 @@ from core.frameworks.casting import is_model
 from core.models.base import Role
 from core.models.finish import ending_of
 from pages.kit.case.facts import draw_facts_ledger
-from pages.kit.case.rubric import draw_rubric
+from pages.kit.case.verdicts import draw_verdicts
 from pages.kit.case.why import draw_belief, draw_why
 from pages.kit.chat import draw_chat, draw_reasoning
 from pages.kit.controls import choose_by_name
@@ -62,7 +62,7 @@ def draw_cell(cell: MatrixCell, record: TrialRecord, steps: Sequence[Step], *, s
         case "facts":
             draw_facts_ledger(record.case, record.events, key)
         case "rubric":
-            draw_rubric(record.case, record.events, key)
+            draw_verdicts(record.case, record.events, key)
         case "belief":
             draw_belief(record.case, record.events, key)
         case "why":

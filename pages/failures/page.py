@@ -12,9 +12,7 @@ from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.jobs.judge import Judging
 from core.measures.base import Row
 from core.measures.belief import CALIBRATION, COURSE
-from core.measures.urgency.report import FORCED
-from core.measures.urgency.report import SECTIONS as URGENCY
-from core.measures.urgency.words import SECTION as IN_WORDS
+from core.measures.urgency.report import FORCED, IN_WORDS, OF_CHOICE, WORDS
 from core.store.selection import Selection
 from pages.failures.causes import draw_causes, draw_extract
 from pages.failures.data import beliefs, believing
@@ -77,18 +75,18 @@ def draw_urgency(selection: Selection) -> None:
         with st.expander("Ask the doctors’ models how urgent they are", icon=":material/e911_emergency:"):
             budget = ask_budget("urgency_budget")
             draw_start(asking, "Ask", "e911_emergency", "urgency_go", budget)
-    for section in URGENCY:
+    for section in OF_CHOICE:
         name = f"urgency_{section.options.get('part', 'shares')}"
         if draw_section(section, selection, name=name) is None:
             break
     with st.expander("Have a model read what the doctors advised in their own words", icon=":material/gavel:"):
         draw_judging(
             Judging,
-            lambda model, address: Judging("urgency_words", (model,), selection.of_conversations, base_url=address),
-            "urgency_words",
-            Judging("urgency_words").instance,
+            lambda model, address: Judging(WORDS, (model,), selection.of_conversations, base_url=address),
+            WORDS,
+            Judging(WORDS).instance,
         )
-    draw_section(IN_WORDS, selection, name="urgency_words")
+    draw_section(IN_WORDS, selection, name=WORDS)
 
 
 def draw_failures() -> None:

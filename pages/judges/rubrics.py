@@ -19,9 +19,9 @@ _SECTIONS = {
 
 
 def draw_rubric_judges() -> None:
-    rubrics = {entry.rubric.name: entry.rubric.title for entry in read(rubric_entries)}
+    rubrics = {name: entry.form.title for name, entry in read(rubric_entries).items()}
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        name = choose("Rubric", list(rubrics), "rubric", names=lambda name: rubrics[name] or name, width=360)
+        name = choose("Rubric", list(rubrics), "rubric", names=rubrics, width=360)
         link("rubrics", "Scores under this rubric", "rule", rubric=name)
     nothing = "People judged none of these criteria: plan a review by this rubric under Experts, and unblind it."
     for key, section in _SECTIONS.items():

@@ -7,14 +7,15 @@ import streamlit as st
 from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.jobs.judge import Judging
 from core.judging.form import RUBRIC
+from core.judging.rubric import name_of
 from core.judging.words_rule import RULE_JUDGE
 from core.measures.rubrics.reading import read_rubric_outcomes
 from core.measures.rubrics.report import CRITERIA, FIGURES
-from core.measures.rubrics.scores import PANEL, judges_in
+from core.measures.rubrics.scores import PANEL
 from core.reviews.rubrics import rubric_entries
 from core.store.selection import Selection
 from pages.kit.cached import read
-from pages.kit.case.rubric import BY_RULE
+from pages.kit.case.verdicts import BY_RULE
 from pages.kit.controls import choose
 from pages.kit.empty import draw_empty
 from pages.kit.jobs import draw_judging
@@ -31,23 +32,18 @@ def draw_rubrics() -> None:
     if not conditions():
         draw_empty("No conversation is stored yet.", CAMPAIGN, RELEASE, icon="rule")
         return
-    rubrics = {entry.rubric.name: entry.rubric.title for entry in read(rubric_entries)}
+    rubrics = {name: entry.form.title for name, entry in read(rubric_entries).items()}
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        name = choose(
-            "Rubric", list(rubrics), _KEY, names=lambda name: rubrics[name] or name, default=_last_judged(), width=360
-        )
+        last = read(read_rubric_outcomes, Selection()).rubric
+        default = name_of(last) if last else None
+        name = choose("Rubric", list(rubrics), _KEY, names=rubrics, default=default, width=360)
         link("data", "Import or download", "rule", rubrics="open")
     selection = ask_selection(offered(), "models", "datasets", "specialties")
-    judges = list(judges_in(read(read_rubric_outcomes, selection, name).verdicts))
+    judges = list(read(read_rubric_outcomes, selection, name).available)
     judge = None
     if len(judges) > 1:
         judge = choose("Judge", [*judges, PANEL], "rubric_judge", names={PANEL: "Majority of all judges"}, width=360)
     draw_tabs(_TABS, "rubric_tab", selection, name, judge)
-
-
-def _last_judged() -> str | None:
-    rubric = read(read_rubric_outcomes, Selection()).rubric
-    return rubric.name if rubric else None
 
 
 def _draw_figures(selection: Selection, rubric: str, judge: str | None) -> None:

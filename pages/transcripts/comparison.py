@@ -12,7 +12,7 @@ from core.events import FORMATS, QUESTION_TYPES, Ended, Utterance
 from core.frameworks.base import framework_of
 from core.frameworks.settings import without_credentials
 from core.store.queries.forks import Node, Tree
-from pages.kit.case.rubric import changes_in_words
+from pages.kit.case.verdicts import changes_in_words
 from pages.kit.cases import draw_answer
 from pages.kit.chat import bubble, draw_chat
 from pages.kit.look import END, arm, plain

@@ -30,7 +30,7 @@ from pages.kit.behind import ChosenRow, ask_row
 from pages.kit.cached import ask, cached_query
 from pages.kit.campaigns import names_in
 from pages.kit.case.facts import draw_facts_ledger
-from pages.kit.case.rubric import draw_rubric
+from pages.kit.case.verdicts import draw_verdicts
 from pages.kit.case.why import draw_belief, draw_why
 from pages.kit.cases import clear_parameters, draw_answer
 from pages.kit.chat import draw_case, draw_chat, draw_reasoning
@@ -52,7 +52,7 @@ _CHAT_HEIGHT = 640
 _ANALYSES: dict[str, Callable[[Case, Sequence[Event], str], None]] = {
     "Why it is wrong": draw_why,
     "Facts ledger": draw_facts_ledger,
-    "Rubric": draw_rubric,
+    "Rubric": draw_verdicts,
     "Belief": draw_belief,
 }
 _PAGE = 50

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from core.case import Case
-from core.judging.rubric import AXES, Criterion, Rubric, Scoped
+from core.judging.form import Form, FormQuestion
+from core.judging.rubric import AXES, cases_of_rubric
 from core.text.negation import stem_of, words_in
 
 Fault = Literal[
@@ -79,44 +80,50 @@ class RubricWarning(NamedTuple):
     message: str
 
 
-def lint_rubric(rubric: Rubric, cases: Mapping[str, Case] | None = None) -> list[RubricWarning]:
+def lint_rubric(rubric: Form, cases: Mapping[str, Case] | None = None) -> list[RubricWarning]:
     """Return warnings in the order of the criteria.
 
     ``cases`` by key are needed for two rules: criteria that give the answer away, and keys that no case has.
     """
     warnings: list[RubricWarning] = []
-    for scoped in rubric.scoped():
-        scope = scoped.name or "all"
-        case = (cases or {}).get(scoped.name) if scoped.kind == "case" else None
-        for fault, message in _faults(scoped.criterion, case):
-            warnings.append(RubricWarning(scope, scoped.criterion.id, fault, message))
-    for name in rubric.cases:
+    own = cases_of_rubric(rubric)
+    for criterion in rubric.questions:
+        case = (cases or {}).get(criterion.cases[0]) if criterion.cases else None
+        for fault, message in _faults(criterion, case):
+            warnings.append(RubricWarning(_scope(criterion), criterion.id, fault, message))
+    for name in own:
         if cases is not None and name not in cases:
             warnings.append(RubricWarning(name, "", "no such case", "no case has this key"))
-    return [*warnings, *_points(rubric), *_duplicates(rubric)]
+    return [*warnings, *_points(rubric, own), *_duplicates(rubric)]
+
+
+def _scope(criterion: FormQuestion) -> str:
+    return next(iter((*criterion.cases, *criterion.specialties)), "all")
 
 
 _HEAVY = 0.5
 """Share of the attainable points from which a criterion outweighs the others."""
 
 
-def _points(rubric: Rubric) -> Iterator[RubricWarning]:
+def _points(rubric: Form, cases: Sequence[str]) -> Iterator[RubricWarning]:
     """Yield warnings for cases that have no score, and whose score is nearly that of one criterion."""
-    scopes = [("all", rubric.all)] if rubric.all and not rubric.cases else []
-    for name, criteria in [*scopes, *((case, (*rubric.all, *own)) for case, own in rubric.cases.items())]:
-        attainable = sum(max(0.0, criterion.points) for criterion in criteria)
+    for case in cases or [""]:
+        if not (criteria := rubric.questions_for(case, "")):
+            continue
+        points = {criterion.id: criterion.points or 0.0 for criterion in criteria}
+        attainable = sum(max(0.0, of_one) for of_one in points.values())
         if not attainable:
-            yield RubricWarning(name, "", "points", "no criterion has positive points: there is no score")
+            yield RubricWarning(case or "all", "", "points", "no criterion has positive points: there is no score")
         elif len(criteria) > 2:
-            for criterion in criteria:
-                if (share := criterion.points / attainable) > _HEAVY:
-                    yield RubricWarning(name, criterion.id, "points", f"it has {share:.0%} of all positive points")
+            for name, of_one in points.items():
+                if (share := of_one / attainable) > _HEAVY:
+                    yield RubricWarning(case or "all", name, "points", f"it has {share:.0%} of all positive points")
 
 
-def _faults(criterion: Criterion, case: Case | None) -> Iterator[tuple[Fault, str]]:
-    text = criterion.criterion
+def _faults(criterion: FormQuestion, case: Case | None) -> Iterator[tuple[Fault, str]]:
+    text, points = criterion.wording, criterion.points or 0.0
     bad = _BAD_ACT.match(text)
-    if bad and criterion.points > 0 and not _NEGATED.search(text[bad.end() :]):
+    if bad and points > 0 and not _NEGATED.search(text[bad.end() :]):
         yield "sign", f"positive points for something that a doctor should not do ({bad[0]})"
     if match := _TWO.search(text):
         yield "two in one", f"it may ask for two things ({match[0].strip()}): a judge cannot say half"
@@ -124,7 +131,7 @@ def _faults(criterion: Criterion, case: Case | None) -> Iterator[tuple[Fault, st
         before = text[: match.start()]
         if not _ABOUT_PATIENT.search(before) and not _SAYS.search(before):
             yield "not observable", f"messages do not show it ({match[0]})"
-    if case is not None and criterion.axis not in _NAMES_ANSWER and criterion.points > 0 and _ASKS.search(text):
+    if case is not None and criterion.axis not in _NAMES_ANSWER and points > 0 and _ASKS.search(text):
         names = [case.answer, *case.synonyms]
         if name := next((name for name in names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.I)), None):
             yield "gives the answer away", f"a question names the answer of the case ({name})"
@@ -132,22 +139,16 @@ def _faults(criterion: Criterion, case: Case | None) -> Iterator[tuple[Fault, st
         yield "axis", f"{criterion.axis!r} is probably {close[0]!r}"
 
 
-def _duplicates(rubric: Rubric) -> Iterator[RubricWarning]:
+def _duplicates(rubric: Form) -> Iterator[RubricWarning]:
     """Yield a warning for each pair of criteria with the same content that can meet in one conversation."""
-    shared: dict[tuple[str, frozenset[str]], Scoped] = {}
-    of_case: dict[tuple[str, str, frozenset[str]], Scoped] = {}
-    in_order = sorted(rubric.scoped(), key=lambda scoped: scoped.kind == "case")
-    for scoped in in_order:
-        about = (scoped.criterion.when, _content(scoped.criterion.criterion))
-        first = shared.get(about)
-        if scoped.kind == "case":
-            first = first or of_case.get((scoped.name, *about))
-            of_case.setdefault((scoped.name, *about), scoped)
-        else:
-            shared.setdefault(about, scoped)
-        if first is not None:
-            message = f"it says the same as {first.criterion.id}: one event counts twice"
-            yield RubricWarning(scoped.name or "all", scoped.criterion.id, "duplicate", message)
+    seen: dict[tuple[str, str, frozenset[str]], FormQuestion] = {}
+    for criterion in sorted(rubric.questions, key=lambda criterion: bool(criterion.cases)):
+        about = (criterion.when, _content(criterion.wording))
+        case = next(iter(criterion.cases), "")
+        if (first := seen.get(("", *about)) or seen.get((case, *about))) is not None:
+            message = f"it says the same as {first.id}: one event counts twice"
+            yield RubricWarning(_scope(criterion), criterion.id, "duplicate", message)
+        seen.setdefault((case, *about), criterion)
 
 
 def _content(text: str) -> frozenset[str]:

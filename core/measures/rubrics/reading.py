@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, combinations
+from itertools import chain
 from typing import Annotated, Any, Literal, NamedTuple
 
-import pandas as pd
-
 from core.frameworks.casting import is_model
+from core.judging.agreement import among
 from core.judging.calibration import (
     JudgedStatement,
-    Status,
     Trust,
     agreement_with_experts,
     differing_errors,
@@ -21,29 +19,27 @@ from core.judging.calibration import (
     status_of,
 )
 from core.judging.check import FAILED_CHECK
-from core.judging.form import CANNOT_JUDGE, RUBRIC
-from core.judging.judgement import Judge
-from core.judging.rubric import Rubric
+from core.judging.form import RUBRIC, Form, FormQuestion
+from core.judging.judgement import Judge, Judgement
+from core.judging.rubric import name_of, version_of
 from core.judging.words_rule import RULE_JUDGE, RULE_JUDGE_IN_WORDS
-from core.measures.base import MetricRequest, Severity
-from core.measures.rubrics.labels import expert_verdicts, labelled_statements
+from core.measures.base import MetricRequest
+from core.measures.opinions import Opinions, judge_names, read_opinions, weighted
 from core.measures.rubrics.scores import (
-    JUDGE_COLUMNS,
     NOT_CALIBRATED,
     PANEL,
     JudgedConversation,
-    Outcome,
     chosen_judges,
     judged_conversations,
-    judges_in,
-    of_judges,
+    point_sums,
     unjudged_counts,
+    without,
 )
 from core.models.registry import load_registry
-from core.reviews.rubrics import LIBRARY, rubric_named
+from core.reviews.rubrics import any_form
 from core.store.database import Store
 from core.store.queries.judgements import failed_checks
-from core.store.queries.rubrics import rubric_conversations, rubric_verdicts, saved_rubrics, unjudgeable_conversations
+from core.store.queries.rubrics import last_rubric, rubric_conversations, saved_rubrics, unjudgeable_conversations
 from core.store.selection import Selection
 
 FILTERS: tuple[Any, ...] = ("run", "models", "source", "cases", "datasets", "specialties", "sample")
@@ -56,14 +52,18 @@ ALL_AXES = "all axes"
 
 
 class RubricReading(NamedTuple):
-    """The conversations with the outcomes of their criteria, the rubric, and the judges by name."""
+    """The conversations with the outcomes of their criteria under the ``judges``, by name; the rubric; all answers.
+
+    ``available`` are all judges, the most recent first. ``unjudgeable`` counts the conversations on cases of the rubric
+    that no rubric judges, by their end.
+    """
 
     conversations: list[JudgedConversation]
-    rubric: Rubric | None
-    judges: Mapping[str, Judge]
-    verdicts: pd.DataFrame
+    rubric: Form | None
+    judges: Mapping[str, Judge] = {}
+    available: Mapping[str, Judge] = {}
+    opinions: Sequence[Opinions] = ()
     unjudgeable: Counter[str] = Counter()
-    """End of a conversation → number of conversations on cases of the rubric that no rubric judges."""
 
     def by_condition(self) -> dict[str, list[JudgedConversation]]:
         groups: dict[str, list[JudgedConversation]] = {}
@@ -75,41 +75,63 @@ class RubricReading(NamedTuple):
             if any(conversation.judged for conversation in conversations)
         }
 
+    @property
+    def answers(self) -> Iterator[Judgement]:
+        """Yield the answers of the judges that count, with their repeats."""
+        for each in self.opinions:
+            for judge in self.judges.values():
+                yield from each.judges.get(judge, ())
+
 
 def read_rubric_outcomes(
     store: Store, selection: Selection, rubric: str | None = None, judge: str | None = None
 ) -> RubricReading:
     """Read the outcomes of a selection; see the options of the metrics. Raises ``UsageError`` for unknown names."""
     with store.read() as cursor:
-        conversations = rubric_conversations(cursor, selection)
-        verdicts = rubric_verdicts(cursor, selection)
-        unjudgeable = unjudgeable_conversations(cursor, selection)
-    if verdicts.empty and rubric is None:
-        return RubricReading([], None, {}, verdicts)
-    name = rubric or (LIBRARY if verdicts.empty else str(verdicts["rubric"].iloc[-1]))
-    content = rubric_named(store, name)
-    hashes = {scoped.criterion.hash for scoped in content.scoped()}
-    verdicts = verdicts[verdicts["criterion_hash"].isin(hashes)]
-    judges = chosen_judges(judges_in(verdicts), judge)
+        name = rubric or last_rubric(cursor, selection)
+    return read_outcomes(store, selection, f"{RUBRIC}{name}", judge) if name else RubricReading([], None)
+
+
+def read_outcomes(
+    store: Store, selection: Selection, form: str, judge: str | None = None, *, people: bool = True
+) -> RubricReading:
+    """Read the outcomes of the questions of any form about conversations; ``people``: with people's answers."""
+    content = any_form(store, form)
     with store.read() as cursor:
-        failing = failed_checks(cursor, f"{RUBRIC}{name}")
-    failed = {hash_ for hash_ in hashes if judges and all((judge, hash_) in failing for judge in judges.values())}
-    judged = [
-        _without_failed(conversation, failed)
-        for conversation in judged_conversations(conversations, verdicts, content, list(judges.values()))
-    ]
-    ends = Counter(end for _, case, specialty, end in unjudgeable if content.criteria_for(case, specialty))
-    return RubricReading(judged, content, judges, verdicts, ends)
+        conversations = rubric_conversations(cursor, selection)
+        unjudgeable = unjudgeable_conversations(cursor, selection)
+        failing = failed_checks(cursor, form)
+    subjects = {f"talk:{conversation['trial_id']}": conversation["trial_id"] for conversation in conversations}
+    read = read_opinions(store, selection, form, people=people).opinions
+    opinions = [each.only(subjects) for each in read if each.judges or each.decided]
+    available = _judges_of(opinions)
+    judges = chosen_judges(available, judge)
+    answers: dict[tuple[str, str], list[Judgement]] = defaultdict(list)
+    for each in opinions:
+        asked = each.question.hash
+        given = [answer for of in judges.values() for answer in each.judges.get(of, ()) if answer.repeat == 1]
+        for answer in sorted(given, key=lambda answer: answer.at):
+            answers[subjects[answer.subject], asked].append(answer)
+    only_rules = bool(judges) and all(of.kind == "rule" for of in judges.values())
+    judged = judged_conversations(conversations, answers, content, only_rules=only_rules)
+    if failing:
+        judged = without(judged, lambda asked: all((of, asked.hash) in failing for of in judges.values()), FAILED_CHECK)
+    ends = Counter(end for _, case, specialty, end in unjudgeable if content.questions_for(case, specialty))
+    return RubricReading(judged, content, judges, available, opinions, ends)
 
 
-def _without_failed(conversation: JudgedConversation, failed: Collection[str]) -> JudgedConversation:
-    """Return a conversation with the criteria as unjudged on which every judge failed its check without labels."""
-
-    def outcome_of(outcome: Outcome) -> Outcome:
-        counts = outcome.status != "unjudged" and outcome.criterion.hash in failed
-        return Outcome(outcome.criterion, "unjudged", FAILED_CHECK) if counts else outcome
-
-    return replace(conversation, outcomes=tuple(map(outcome_of, conversation.outcomes))) if failed else conversation
+def _judges_of(opinions: Iterable[Opinions]) -> dict[str, Judge]:
+    """Return name → judge, the most recent first. One without any readable reply counts only if there is no other."""
+    newest: dict[Judge, float] = defaultdict(float)
+    readable = set()
+    for each in opinions:
+        for judge, answers in each.judges.items():
+            for answer in answers:
+                if answer.value is not None:
+                    readable.add(judge)
+                newest[judge] = max(newest[judge], answer.at if answer.value is not None else 0.0)
+    judges = sorted(readable or newest, key=lambda judge: (-newest[judge], judge))
+    return {name: judge for judge, name in judge_names(judges).items()}
 
 
 def reading_with_notes(
@@ -123,9 +145,9 @@ def reading_with_notes(
     content = reading.rubric
     if content is None or not reading.judges:
         return reading
-    note_judges(request, reading)
+    _note_judges(request, reading)
     if calibrated is not None:
-        reading = _only_calibrated(request, reading, by_criterion=calibrated == "criterion")
+        reading = _only_calibrated(reading, by_criterion=calibrated == "criterion")
     judged = [conversation for conversation in reading.conversations if conversation.judged]
     outcomes = [outcome for conversation in judged for outcome in conversation.outcomes]
     unjudged = unjudged_counts(judged)
@@ -145,60 +167,58 @@ def reading_with_notes(
             f"{reading.unjudgeable.total():,} conversations cannot be judged and enter no figure: {reasons}.",
             kind="unjudged",
         )
-    own = reading.verdicts[of_judges(reading.verdicts, list(reading.judges.values()))]
     with request.store.read() as cursor:
-        before = sum((own["judged_at"] < version.made_at).sum() for version in saved_rubrics(cursor, content.name))
+        saved = [version.made_at for version in saved_rubrics(cursor, name_of(content))]
+    before = sum(answer.at < made_at for made_at in saved for answer in reading.answers)
     older = f", saved after {before:,} of its verdicts" if before else ""
-    request.note(f"Rubric {content.name}, version {content.hash[:8]}{older}.", kind="rubric")
+    request.note(f"Rubric {name_of(content)}, version {version_of(content)[:8]}{older}.", kind="rubric")
     return reading
 
 
-def _only_calibrated(request: MetricRequest, reading: RubricReading, *, by_criterion: bool) -> RubricReading:
-    """Return the reading with outcomes as unjudged if the judges are not calibrated on their criterion or axis."""
-    assert reading.rubric is not None
-    experts = request.read(expert_verdicts, reading.rubric.name)
+def _only_calibrated(reading: RubricReading, *, by_criterion: bool) -> RubricReading:
+    """Return the reading with outcomes as unjudged if a judge is not calibrated on their criterion or axis."""
+
+    def group_of(question: FormQuestion) -> str:
+        return question.hash if by_criterion else question.axis
+
     groups: dict[str, list[JudgedStatement]] = defaultdict(list)
-    for labelled in labelled_statements(reading.conversations, experts):
-        groups[labelled.criterion if by_criterion else labelled.axis].append(labelled.statement)
-    own = reading.verdicts[of_judges(reading.verdicts, list(reading.judges.values()))]
-    axes = {scoped.criterion.hash: scoped.criterion.axis for scoped in reading.rubric.scoped()}
-    repeated = consistency(own, {} if by_criterion else axes)
+    for labelled in labelled_statements(reading):
+        groups[group_of(labelled.criterion)].append(labelled.statement)
     calibrated = set()
     for group, items in groups.items():
         measured = agreement_with_experts(items)
-        if status_of(measured.n, measured.share, Trust(), repeated.get(group), measured.of_each) == "calibrated":
+        own = [each for each in reading.opinions if group_of(each.question) == group]
+        repeated = (
+            among((a for each in own for a in each.judges.get(judge, ())), own[0].question.values, own[0].case)
+            for judge in reading.judges.values()
+        )
+        consistency = [found.coefficients["percent_agreement"].value for found in repeated if found.items]
+        lowest = min(consistency, default=None)
+        if status_of(measured.n, measured.share, Trust(), lowest, measured.of_each) == "calibrated":
             calibrated.add(group)
-
-    def outcome_of(outcome: Outcome) -> Outcome:
-        group = outcome.criterion.hash if by_criterion else outcome.criterion.axis
-        trusted = group in calibrated or outcome.status == "unjudged"
-        return outcome if trusted else Outcome(outcome.criterion, "unjudged", NOT_CALIBRATED)
-
-    conversations = [
-        replace(conversation, outcomes=tuple(map(outcome_of, conversation.outcomes)))
-        for conversation in reading.conversations
-    ]
-    return reading._replace(conversations=conversations)
+    trusted = without(reading.conversations, lambda asked: group_of(asked) not in calibrated, NOT_CALIBRATED)
+    return reading._replace(conversations=trusted)
 
 
-def note_judges(request: MetricRequest, reading: RubricReading) -> None:
+def _note_judges(request: MetricRequest, reading: RubricReading) -> None:
     """Note the judges, their lack of calibration, and doctors of the same maker as their judge."""
     names = ", ".join(
         name if judge.kind == "rule" else f"{name} (prompts {judge.prompt_hash[:6]})"
         for name, judge in reading.judges.items()
     )
     assert reading.rubric is not None
-    request.judged_by(f"{RUBRIC}{reading.rubric.name}", reading.judges.values())
+    request.judged_by(reading.rubric.name, reading.judges.values())
     who = f"The majority of {names} judged" if len(reading.judges) > 1 else f"{names} judged"
-    status, words = judge_status(request, reading)
-    severity: Severity = "low" if status == "calibrated" else "high"
-    request.note(f"{who}; {words}.", severity, kind="judge", page="judges")
-    for text, differing in differing_errors(statements_by_condition(request, reading)):
+    by_condition = statements_by_condition(reading)
+    measured = agreement_with_experts(chain.from_iterable(by_condition.values()))
+    status = status_of(measured.n, measured.share, Trust(), of_each=measured.of_each)
+    severity: Literal["low", "high"] = "low" if status == "calibrated" else "high"
+    request.note(f"{who}; {in_words(status, measured)}.", severity, kind="judge", page="judges")
+    for text, differing in differing_errors(by_condition):
         request.note(text, differing, kind="judge", page="judges")
     if any(judge.name == RULE_JUDGE for judge in reading.judges.values()):
         request.note(f"{RULE_JUDGE}: {RULE_JUDGE_IN_WORDS}", "high", kind="judge")
-    others = [name for name in judges_in(reading.verdicts) if name not in reading.judges]
-    if others:
+    if others := [name for name in reading.available if name not in reading.judges]:
         request.note(f"Also judged by {', '.join(others)}, not shown here.", kind="judge")
     registry = load_registry()
     makers = {registry.maker(judge.name) for judge in reading.judges.values()}
@@ -209,38 +229,45 @@ def note_judges(request: MetricRequest, reading: RubricReading) -> None:
         )
 
 
-def judge_status(request: MetricRequest, reading: RubricReading) -> tuple[Status, str]:
-    """Return the status of the judges whose verdicts count, together, and what it rests on."""
-    by_condition = statements_by_condition(request, reading)
-    measured = agreement_with_experts(chain.from_iterable(by_condition.values()))
-    status = status_of(measured.n, measured.share, Trust(), of_each=measured.of_each)
-    return status, in_words(status, measured)
+class LabelledStatement(NamedTuple):
+    """A judge's verdict on a criterion of a conversation of a condition (``model``)."""
+
+    model: str
+    criterion: FormQuestion
+    statement: JudgedStatement
 
 
-def statements_by_condition(request: MetricRequest, reading: RubricReading) -> dict[str, list[JudgedStatement]]:
-    """Return condition → the verdicts met and not met, with those of experts on a part of them."""
-    assert reading.rubric is not None
+def statements_by_condition(reading: RubricReading) -> dict[str, list[JudgedStatement]]:
+    """Return condition → the verdicts met and not met, with those of people on a part of them."""
     by_condition: dict[str, list[JudgedStatement]] = defaultdict(list)
-    for labelled in labelled_statements(reading.conversations, request.read(expert_verdicts, reading.rubric.name)):
+    for labelled in labelled_statements(reading):
         by_condition[labelled.model].append(labelled.statement)
     return dict(by_condition)
 
 
-def consistency(verdicts: pd.DataFrame, axes: Mapping[str, str] | None = None) -> Mapping[str, float]:
-    """Return criterion hash → share of equal verdicts among the repeats of each judge, and that of all criteria.
+def labelled_statements(reading: RubricReading) -> Iterator[LabelledStatement]:
+    """Yield the criteria that the judges called met or not met, with people's verdict on a part of them.
 
-    ``axes`` is criterion hash → axis, for shares by axis as well.
+    The worth of a criterion is its points over the attainable points of its conversation, times the criteria in a
+    conversation of its condition on average: the mean over criteria is then the mean score of the conversations.
     """
-    equal: dict[str, list[float]] = defaultdict(list)
-    keys = [*JUDGE_COLUMNS, "trial_id", "criterion_hash"]
-    for (*_, criterion), repeats in decided(verdicts).groupby(keys):
-        groups = {str(criterion), (axes or {}).get(str(criterion), ALL_AXES), ALL_AXES}
-        for first, second in combinations(repeats["verdict"], 2):
-            for group in groups:
-                equal[group].append(float(first == second))
-    return {group: sum(values) / len(values) for group, values in equal.items()}
-
-
-def decided(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """Return the verdicts that count: neither voided nor open."""
-    return verdicts[verdicts["verdict"].notna() & ~verdicts["voided"] & (verdicts["verdict"] != CANNOT_JUDGE)]
+    people = {
+        (answer.subject, answer.against): [str(answer.value)]
+        for each in reading.opinions
+        for answer in each.decided
+        if answer.value in each.question.values and answer.counts
+    }
+    for model, conversations in reading.by_condition().items():
+        judged = [
+            (played, [outcome for outcome in played.outcomes if outcome.status in ("met", "not met")])
+            for played in conversations
+            if point_sums(played.outcomes).attainable
+        ]
+        mean_size = sum(len(outcomes) for _, outcomes in judged) / max(1, len(judged))
+        outcomes = [(played, outcome) for played, of_one in judged for outcome in of_one]
+        verdicts = [((f"talk:{played.trial_id}", o.criterion.hash), o.status) for played, o in outcomes]
+        statements = weighted(reading.opinions[0], verdicts, people) if verdicts else []
+        for (played, outcome), statement in zip(outcomes, statements, strict=True):
+            worth = outcome.points * mean_size / point_sums(played.outcomes).attainable
+            features = {"points": outcome.points, "length of the doctor's messages": played.characters}
+            yield LabelledStatement(model, outcome.criterion, replace(statement, worth=worth, features=features))

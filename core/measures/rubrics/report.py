@@ -15,7 +15,8 @@ import pandas as pd
 
 from core.errors import UsageError
 from core.frameworks.starts import RUBRICS
-from core.judging.rubric import AXES, Rubric
+from core.judging.form import Form
+from core.judging.rubric import AXES
 from core.measures.base import Columns, Comparison, Listed, MetricRequest, Row, Section, metric
 from core.measures.compare import Compared, difference_rows
 from core.measures.comparison import compare_cases
@@ -150,8 +151,7 @@ def _score_row(
     statuses = Counter(outcome.status for outcome in outcomes)
     without = [conversation for conversation in judged if score(conversation) is None]
     unjudged = sum(
-        judged_share(outcomes) < least_judged
-        or any(o.status == "unjudged" and o.criterion.points > 0 for o in outcomes)
+        judged_share(outcomes) < least_judged or any(o.status == "unjudged" and o.points > 0 for o in outcomes)
         for outcomes in (outcomes_on(conversation, axis) for conversation in without)
     )
     excluded = {
@@ -208,16 +208,17 @@ def report_criteria(request: MetricRequest, rubric: RubricOption = None, judge: 
                     "axis": criterion.axis,
                     "priority": criterion.priority,
                     "points": criterion.points,
-                    "text": criterion.criterion,
+                    "text": criterion.wording,
                 },
                 columns=_SHARE,
             )
 
 
-def _scopes(rubric: Rubric) -> dict[tuple[str, str], str]:
+def _scopes(rubric: Form) -> dict[tuple[str, str], str]:
     """Return (case key, id) → case key, and ("", id) → "all" for criteria of all cases."""
-    scopes = {(scoped.name, scoped.criterion.id): scoped.name for scoped in rubric.scoped() if scoped.kind == "case"}
-    return scopes | {("", criterion.id): "all" for criterion in rubric.all}
+    scopes = {(case, criterion.id): case for criterion in rubric.questions for case in criterion.cases}
+    of_all = (criterion for criterion in rubric.questions if not criterion.cases and not criterion.specialties)
+    return scopes | {("", criterion.id): "all" for criterion in of_all}
 
 
 def by_case(items: Iterable[tuple[str, float, float]]) -> tuple[np.ndarray, np.ndarray]:
@@ -260,7 +261,7 @@ def _failures_listed(model: str, conversations: Sequence[JudgedConversation]) ->
                     "case": conversation.case_key,
                     "trial_id": conversation.trial_id,
                     "failure": "must missed" if outcome.missed else "must-not done",
-                    "criterion": outcome.criterion.criterion,
+                    "criterion": outcome.criterion.wording,
                     "axis": outcome.criterion.axis,
                     "message": quoted.message if quoted else None,
                     "words": quoted.words if quoted else "",

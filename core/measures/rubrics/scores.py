@@ -8,19 +8,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, get_args
 
-import pandas as pd
-
 from core.errors import UsageError
-from core.judging.form import CANNOT_JUDGE
-from core.judging.judgement import Judge, Quotation
-from core.judging.rubric import Criterion, Rubric
+from core.judging.form import CANNOT_JUDGE, Form, FormQuestion
+from core.judging.judgement import Judge, Judgement, Quotation
 from core.judging.words_rule import is_checkable
-from core.store.queries.rubrics import quotations_from_json
 
-Status = Literal["met", "not met", "not applicable", "unjudged"]
 Rule = Literal["points", "healthbench", "professional", "livemedbench"]
 RULES: tuple[Rule, ...] = get_args(Rule)
 PANEL = "panel"
@@ -39,13 +34,17 @@ every 500 characters below."""
 
 
 class Outcome(NamedTuple):
-    """What became of a criterion in a conversation. ``why`` says why it is ``unjudged``."""
+    """What became of a criterion in a conversation: the answer, or ``unjudged``, and ``why``."""
 
-    criterion: Criterion
-    status: Status
+    criterion: FormQuestion
+    status: str
     why: str = ""
     quotations: tuple[Quotation, ...] = ()
     reason: str = ""
+
+    @property
+    def points(self) -> float:
+        return self.criterion.points or 0.0
 
     @property
     def missed(self) -> bool:
@@ -117,7 +116,7 @@ def point_sums(outcomes: Iterable[Outcome], *, always_applicable: bool = False) 
     counted = {"met", "not met", "not applicable"} if always_applicable else {"met", "not met"}
     reached = attainable = harm = 0.0
     for outcome in outcomes:
-        points = outcome.criterion.points
+        points = outcome.points
         if outcome.status in counted:
             attainable += max(0.0, points)
             harm += min(0.0, points)
@@ -135,8 +134,8 @@ def judged_share(outcomes: Iterable[Outcome]) -> float:
     1 without any points.
     """
     counted = [o for o in outcomes if o.status != "not applicable" and o.why != NOT_CALIBRATED]
-    points = sum(abs(outcome.criterion.points) for outcome in counted)
-    unjudged = sum(abs(outcome.criterion.points) for outcome in counted if outcome.status == "unjudged")
+    points = sum(abs(outcome.points) for outcome in counted)
+    unjudged = sum(abs(outcome.points) for outcome in counted if outcome.status == "unjudged")
     return 1 - unjudged / points if points else 1.0
 
 
@@ -211,79 +210,63 @@ def unjudged_counts(conversations: Iterable[JudgedConversation]) -> Counter[str]
 
 
 def judged_conversations(
-    conversations: pd.DataFrame, verdicts: pd.DataFrame, rubric: Rubric, judges: Sequence[Judge]
+    conversations: Iterable[Mapping[str, Any]],
+    answers: Mapping[tuple[str, str], Sequence[Judgement]],
+    rubric: Form,
+    *,
+    only_rules: bool = False,
 ) -> list[JudgedConversation]:
-    """Return the conversations whose cases have criteria, with the outcomes under these judges.
+    """Return the conversations whose cases have criteria, with their outcomes.
 
-    ``conversations`` and ``verdicts`` are from ``core.store.queries.rubrics``. Only the first repeat counts.
     Of several judges the majority counts; a tie leaves the criterion unjudged.
+
+    Args:
+        conversations: Those of ``core.store.queries.rubrics.rubric_conversations``.
+        answers: (trial, hash of a criterion) → an answer of each judge.
+        rubric: The criteria.
+        only_rules: Whether all judges are rules, which judge only a part of the criteria.
     """
-    by_criterion: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
-    counting = verdicts[(verdicts["repeat"] == 1) & of_judges(verdicts, judges)]
-    criteria = {scoped.criterion.hash: scoped.criterion for scoped in rubric.scoped()}
-    rows: Iterable[Any] = counting.itertuples()
-    for row in rows:
-        criterion = criteria.get(row.criterion_hash)
-        if criterion is not None:
-            by_criterion[row.trial_id, row.criterion_hash].append(_outcome(criterion, row))
-    only_rules = bool(judges) and all(judge.kind == "rule" for judge in judges)
     judged = []
-    listed: Iterable[Any] = conversations.itertuples()
-    for conversation in listed:
-        outcomes = [
-            _pooled(criterion, by_criterion.get((conversation.trial_id, criterion.hash), []), only_rules)
-            for criterion in rubric.criteria_for(conversation.case_key, conversation.specialty)
-        ]
+    for conversation in conversations:
+        outcomes = tuple(
+            _pooled(criterion, answers.get((conversation["trial_id"], criterion.hash), ()), only_rules)
+            for criterion in rubric.questions_for(conversation["case_key"], conversation["specialty"])
+        )
         if outcomes:
-            judged.append(
-                JudgedConversation(
-                    conversation.trial_id,
-                    conversation.model,
-                    conversation.doctor,
-                    conversation.case_key,
-                    conversation.dataset,
-                    conversation.specialty,
-                    int(conversation.characters),
-                    tuple(outcomes),
-                )
-            )
+            judged.append(JudgedConversation(**conversation, outcomes=outcomes))
     return judged
 
 
-JUDGE_COLUMNS = ["judge", "judge_kind", "prompt_hash", "together"]
-"""The columns of verdicts that identify a judge, in the order of ``Judge``."""
+def without(
+    conversations: Iterable[JudgedConversation], left_out: Callable[[FormQuestion], bool], why: str
+) -> list[JudgedConversation]:
+    """Return the conversations with some criteria as unjudged."""
+
+    def outcome_of(outcome: Outcome) -> Outcome:
+        counts = outcome.status != "unjudged" and left_out(outcome.criterion)
+        return Outcome(outcome.criterion, "unjudged", why) if counts else outcome
+
+    return [replace(played, outcomes=tuple(map(outcome_of, played.outcomes))) for played in conversations]
 
 
-def of_judges(verdicts: pd.DataFrame, judges: Sequence[Judge]) -> pd.Series[bool]:
-    keys = pd.MultiIndex.from_frame(verdicts[JUDGE_COLUMNS])
-    return pd.Series(keys.isin([tuple(judge) for judge in judges]), index=verdicts.index)
+def _outcome(criterion: FormQuestion, answer: Judgement) -> Outcome:
+    status = answer.value
+    if status is None:
+        return Outcome(criterion, "unjudged", UNREADABLE, reason=answer.failure)
+    invented = any(quotation.state == "unverified" for quotation in answer.quotations)
+    why = CANNOT_BE_JUDGED if status == CANNOT_JUDGE else ""
+    if answer.void:
+        why = VOIDED if invented else OTHER_SPEAKER
+    return Outcome(criterion, "unjudged" if why else status, why, answer.quotations, answer.reason)
 
 
-def _outcome(criterion: Criterion, row: Any) -> Outcome:
-    if not isinstance(row.verdict, str):  # a missing value of a data frame
-        return Outcome(criterion, "unjudged", UNREADABLE, reason=row.failure if isinstance(row.failure, str) else "")
-    quotations = quotations_from_json(row.quotations)
-    evidence = (quotations, row.reason)
-    if row.voided:
-        return Outcome(criterion, "unjudged", why_voided(quotations), *evidence)
-    if row.verdict == CANNOT_JUDGE:
-        return Outcome(criterion, "unjudged", CANNOT_BE_JUDGED, *evidence)
-    status: Any = row.verdict
-    return Outcome(criterion, status, "", *evidence)
-
-
-def why_voided(quotations: Iterable[Quotation]) -> str:
-    return VOIDED if any(quotation.state == "unverified" for quotation in quotations) else OTHER_SPEAKER
-
-
-def _pooled(criterion: Criterion, outcomes: Sequence[Outcome], only_rules: bool) -> Outcome:
+def _pooled(criterion: FormQuestion, answers: Sequence[Judgement], only_rules: bool) -> Outcome:
     """Return the outcome of the majority of judges who could decide; the first of them gives the evidence."""
-    # equal wording may have other points in another scope
-    repriced = [outcome._replace(criterion=criterion) for outcome in outcomes]
-    deciding = [outcome for outcome in repriced if outcome.status != "unjudged"]
+    outcomes = [_outcome(criterion, answer) for answer in answers]
+    deciding = [outcome for outcome in outcomes if outcome.status != "unjudged"]
     if not deciding:
-        unread = NO_RULE if only_rules and not is_checkable(criterion.criterion, criterion.when) else NOT_ASKED
-        return repriced[0] if repriced else Outcome(criterion, "unjudged", unread)
+        unread = NO_RULE if only_rules and not is_checkable(criterion.wording, criterion.when) else NOT_ASKED
+        return outcomes[0] if outcomes else Outcome(criterion, "unjudged", unread)
     counts = Counter(outcome.status for outcome in deciding)
     status, most = counts.most_common(1)[0]
     if list(counts.values()).count(most) > 1:
@@ -291,29 +274,8 @@ def _pooled(criterion: Criterion, outcomes: Sequence[Outcome], only_rules: bool)
     return next(outcome for outcome in deciding if outcome.status == status)
 
 
-def judges_in(verdicts: pd.DataFrame) -> dict[str, Judge]:
-    """Return name → judge, the most recent first. The name is the model, with what else distinguishes the judges.
-
-    A judge without any readable reply counts only if there is no other.
-    """
-    given = verdicts[verdicts["verdict"].notna()]
-    given = verdicts if given.empty else given
-    newest = given.groupby(JUDGE_COLUMNS)["judged_at"].max().sort_values(ascending=False)
-    judges = [Judge(name, kind, prompts, int(together)) for name, kind, prompts, together in newest.index]
-    names: dict[str, Judge] = {}
-    for judge in judges:
-        of_model = [other for other in judges if other.name == judge.name]
-        name = judge.name
-        if judge.together != 1:
-            name += f" in batches of {judge.together}" if judge.together else " with all criteria at once"
-        if len({other.prompt_hash for other in of_model}) > 1:
-            name += f" (prompts {judge.prompt_hash[:6]})"
-        names[name] = judge
-    return names
-
-
 def chosen_judges(judges: Mapping[str, Judge], name: str | None) -> dict[str, Judge]:
-    """Return the judges of this name: by default the most recent, for ``panel`` the most recent of each model.
+    """Return the judges of this name: by default the first, for ``panel`` the first of each model.
 
     Raises ``UsageError`` if no judge has the name.
     """

@@ -1,15 +1,15 @@
-"""Urgency by condition: exact, over-triage, under-triage and severe under-triage, against the levels of the cases.
+"""Urgency: the levels that doctors choose when they are asked, and those of their own words, against the cases' levels.
 
-The unit is the case: the conversations of a case are averaged first, and intervals (95 %) are those of a mean over
-cases. Unanswered conversations and cases without a level are counted and enter no share of right or wrong levels.
+Both are one model about one patient, but advice is another task than a choice: one can miss an emergency alone. The
+unit is the case: the conversations of a case are averaged first, and intervals (95 %) are those of a mean over cases.
+Unanswered conversations and cases without a level are counted and enter no share of right or wrong levels.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -18,36 +18,52 @@ import pandas as pd
 from core.errors import FailureKind
 from core.frameworks.answering import reason_of
 from core.frameworks.casting import is_model
-from core.frameworks.starts import URGENCY
+from core.frameworks.starts import URGENCY, URGENCY_WORDS
+from core.judging.calibration import Trust
 from core.judging.check import FAILED_CHECK
-from core.judging.judgement import Judgement
+from core.judging.judgement import Judge, Judgement
+from core.measures.agreement import grouped, statuses
 from core.measures.base import CASES_OF_RUNS, Columns, Listed, MetricRequest, Row, Section, metric
+from core.measures.comparison import compare_cases
+from core.measures.opinions import read_opinions
 from core.measures.urgency.levels import LEVELS, is_severe, levels_of_files, triage_of
 from core.stats.smoothed import mean_interval
 from core.store.database import Store
 from core.store.queries.judgements import failed_checks, judgements
-from core.store.queries.urgency import UrgencyConversation, urgency_conversations
+from core.store.queries.urgency import urgency_conversations
 from core.store.selection import Selection
 
 By = Literal["level", "specialty", "dataset"]
-FORCED = "urgency_forced"
-"""The form of the question to the doctor's own model."""
-NO_LEVEL, NOT_ASKED, BROKEN_OFF = "no level", "not asked", "conversation broke off"
-SEVERE, UNANSWERED = "severe under-triage", "unanswered"
+FORCED, WORDS = "urgency_forced", "urgency_words"
+"""The forms of the question to the doctor's own model, and of the judge that reads the doctor's words."""
+SEVERE, UNANSWERED, NOTHING_SAID = "severe under-triage", "unanswered", "nothing said"
 FIGURES = ("exact", "over-triage", "under-triage", SEVERE)
 MANY_UNANSWERED = 0.1
 """A larger share of unanswered conversations makes the note on them severe."""
-SHARE = Columns("share", excluded="excluded")
+_WAYS = {"forced choice": (FORCED, (UNANSWERED,)), "own words": (WORDS, (NOTHING_SAID, UNANSWERED))}
+"""Way → its form, and the figures that are shares of the asked conversations."""
+_SHARE = Columns("share", excluded="excluded")
 _FILE = "data/urgency"
+_ByOption = Annotated[By | None, "Split the shares by level of the case, specialty or data set."]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TriagedConversation(UrgencyConversation):
-    """A conversation with the level of its case (1 to 5 or ``None``), and the answer on the level that its doctor gave.
+class TriagedConversation:
+    """A conversation with its condition (``model``), the level of its case and the answer about its level.
 
-    ``source`` of the case's level: ``data/urgency``, or the origin of its label.
+    ``ended``: not by a failure or a refusal, with a message of the doctor. ``level`` is 1 to 5; its ``source`` is
+    ``data/urgency`` or the origin of the case's label. ``served`` are the names under which the doctor of its run was
+    served; ``None`` if they are not recorded.
     """
 
+    trial_id: str
+    model: str
+    doctor: str
+    case_key: str
+    dataset: str
+    specialty: str
+    ended: bool
+    served: list[str] | None
     level: int | None
     source: str
     answer: Judgement | None = None
@@ -56,7 +72,7 @@ class TriagedConversation(UrgencyConversation):
     def outcome(self) -> str:
         """``answered``, or why there is no level; an answer that is no level is its own outcome."""
         if self.answer is None:
-            return NOT_ASKED if self.ended else BROKEN_OFF
+            return "not asked" if self.ended else "conversation broke off"
         if self.answer.value is None:
             kind = self.answer.failure.partition(":")[0]
             if kind == FAILED_CHECK:
@@ -123,11 +139,9 @@ def read_urgency(
     by_subject = {answer.subject: answer for answer in answers if last and _prompts(answer) == _prompts(last)}
     triaged = []
     for conversation in conversations:
-        level, source = conversation.label, conversation.origin or ""
-        if source in ("", "model") and (of_file := levels_of_files().get(conversation.case_key)):
-            level, source = of_file.level, _FILE
-        answer = by_subject.get(f"talk:{conversation.trial_id}")
-        triaged.append(TriagedConversation(**vars(conversation), level=level, source=source, answer=answer))
+        if conversation["source"] in ("", "model") and (of_file := levels_of_files().get(conversation["case_key"])):
+            conversation |= {"level": of_file.level, "source": _FILE}
+        triaged.append(TriagedConversation(**conversation, answer=by_subject.get(f"talk:{conversation['trial_id']}")))
     return UrgencyReading(triaged, last, len(answers) - len(by_subject))
 
 
@@ -150,7 +164,7 @@ def report_urgency(
         Literal["shares", "levels", "list"],
         "Shares, given levels by level of the case, or each conversation with a level that is too late.",
     ] = "shares",
-    by: Annotated[By | None, "Split the shares by level of the case, specialty or data set."] = None,
+    by: _ByOption = None,
 ) -> Iterator[Listed]:
     """Report how soon doctors would have the patients seen, against the levels of urgency of the cases.
 
@@ -160,20 +174,56 @@ def report_urgency(
     reading = request.read(read_urgency, request.selection)
     groups = reading.by_condition()
     request.judged_by(FORCED, (played.answer.judge for played in reading.conversations if played.answer))
-    _note(request, reading, list(chain.from_iterable(groups.values())))
+    _note(request, reading)
     if part == "shares" and by is None:
-        request.case_values = _case_values(groups)
+        values = [
+            (model, figure, case, share)
+            for model, conversations in groups.items()
+            for figure in FIGURES
+            for case, share in by_case((played for played in conversations if played.levels), figure).items()
+        ]
+        request.case_values = pd.DataFrame(values, columns=["model", "figure", "case_key", "value"])
     for model, conversations in groups.items():
         if part == "levels":
             yield from _table(model, conversations)
         elif part == "list":
             yield from _too_late(model, conversations)
         else:
-            for label, group in split(conversations, by):
-                yield from share_rows({"model": model, **label}, group)
+            yield from _share_rows({"model": model}, conversations, by, (UNANSWERED,))
 
 
-def split(
+@metric(
+    "urgency_words",
+    *CASES_OF_RUNS,
+    "sample",
+    empty="No model has read how urgent the patients are in the doctors' own words.",
+    starts=(URGENCY_WORDS, URGENCY),
+    page="failures",
+)
+def report_urgency_words(request: MetricRequest, by: _ByOption = None) -> Iterator[Row]:
+    """Report how soon doctors would have the patients seen: by a forced choice, and in their own words.
+
+    The gap is the share in own words minus that of the forced choice, over the cases of conversations with a level both
+    ways. A conversation in which the doctor said nothing about it has no level, and is no wrong one.
+    """
+    readings = {way: request.read(read_urgency, request.selection, form) for way, (form, _) in _WAYS.items()}
+    chosen, own = (reading.by_condition() for reading in readings.values())
+    _note(request, readings["own words"])
+    for model in own:
+        for (way, (_, of_asked)), group in zip(_WAYS.items(), (chosen.get(model, []), own[model]), strict=True):
+            yield from _share_rows({"model": model, "way": way}, group, by, of_asked)
+        first = {played.trial_id: played for played in chosen.get(model, ()) if played.levels}
+        both = [played for played in own[model] if played.levels and played.trial_id in first]
+        for label, of_label in _split(both, by):
+            for figure in FIGURES:
+                of_choice = by_case((first[played.trial_id] for played in of_label), figure)
+                gap = compare_cases(of_choice, by_case(of_label, figure))
+                names = {"model": model, "way": "gap", **label, "figure": figure}
+                counts = {"n_conversations": len(of_label)}
+                yield Row(names, gap.difference, gap.low, gap.high, gap.n, {}, counts, columns=_SHARE)
+
+
+def _split(
     conversations: Sequence[TriagedConversation], by: By | None
 ) -> Iterator[tuple[dict[str, str], Sequence[TriagedConversation]]]:
     """Yield the label and the conversations of each group, in order; those without a level have none by level."""
@@ -194,29 +244,30 @@ def in_words(level: int) -> str:
     return f"{level} {LEVELS[level]}"
 
 
-def share_rows(
-    label: dict[str, str], conversations: Sequence[TriagedConversation], of_asked: Sequence[str] = (UNANSWERED,)
+def _share_rows(
+    label: dict[str, str], conversations: Sequence[TriagedConversation], by: By | None, of_asked: Sequence[str]
 ) -> Iterator[Row]:
     """Yield the triage of the answered conversations, and the figures that are shares ``of_asked`` ones."""
-    asked = [conversation for conversation in conversations if conversation.asked]
-    with_level = [conversation for conversation in asked if conversation.level is not None]
-    answered = [conversation for conversation in with_level if conversation.levels]
-    outside = Counter(conversation.outcome for conversation in conversations if not conversation.asked)
-    outside[NO_LEVEL] = len(asked) - len(with_level)
-    unanswered = Counter(conversation.outcome for conversation in with_level if conversation.given is None)
-    for figure in (*FIGURES, *of_asked):
-        counted, excluded = (answered, outside + unanswered) if figure in FIGURES else (with_level, outside)
-        values = np.array(list(by_case(counted, figure).values()))
-        n_of_these = sum(conversation.counts_in(figure) for conversation in counted)
-        yield Row(
-            {**label, "figure": figure},
-            float(values.mean()) if values.size else None,
-            *mean_interval(values),
-            len(values),
-            dict(+excluded),
-            {"n_conversations": len(counted), "n_of_these": n_of_these},
-            columns=SHARE,
-        )
+    for group, members in _split(conversations, by):
+        asked = [conversation for conversation in members if conversation.asked]
+        with_level = [conversation for conversation in asked if conversation.level is not None]
+        answered = [conversation for conversation in with_level if conversation.levels]
+        outside = Counter(conversation.outcome for conversation in members if not conversation.asked)
+        outside["no level"] = len(asked) - len(with_level)
+        unanswered = Counter(conversation.outcome for conversation in with_level if conversation.given is None)
+        for figure in (*FIGURES, *of_asked):
+            counted, excluded = (answered, outside + unanswered) if figure in FIGURES else (with_level, outside)
+            values = np.array(list(by_case(counted, figure).values()))
+            n_of_these = sum(conversation.counts_in(figure) for conversation in counted)
+            yield Row(
+                {**label, **group, "figure": figure},
+                float(values.mean()) if values.size else None,
+                *mean_interval(values),
+                len(values),
+                dict(+excluded),
+                {"n_conversations": len(counted), "n_of_these": n_of_these},
+                columns=_SHARE,
+            )
 
 
 def by_case(conversations: Iterable[TriagedConversation], figure: str) -> dict[str, float]:
@@ -225,16 +276,6 @@ def by_case(conversations: Iterable[TriagedConversation], figure: str) -> dict[s
     for conversation in conversations:
         of_case[conversation.case_key].append(conversation.counts_in(figure))
     return {case: sum(values) / len(values) for case, values in of_case.items()}
-
-
-def _case_values(groups: Mapping[str, Sequence[TriagedConversation]]) -> pd.DataFrame:
-    rows = [
-        (model, figure, case, share)
-        for model, conversations in groups.items()
-        for figure in FIGURES
-        for case, share in by_case((played for played in conversations if played.levels), figure).items()
-    ]
-    return pd.DataFrame(rows, columns=["model", "figure", "case_key", "value"])
 
 
 def _table(model: str, conversations: Sequence[TriagedConversation]) -> Iterator[dict[str, Any]]:
@@ -272,96 +313,128 @@ def _too_late(model: str, conversations: Sequence[TriagedConversation]) -> Itera
     yield from sorted(rows, key=lambda row: (not row["severe"], row["level"], row["case"], row["trial_id"]))
 
 
-def _note(request: MetricRequest, reading: UrgencyReading, conversations: Sequence[TriagedConversation]) -> None:
+def _note(request: MetricRequest, reading: UrgencyReading) -> None:
+    """Note who gave the levels of the cases and of the conversations, and which conversations have none."""
+    conversations = [played for group in reading.by_condition().values() for played in group]
     if reading.last is None or not conversations:
         return
-    note_levels(request, conversations)
-    request.note(
-        f"Each doctor's model was asked after the conversation and outside of its framework (prompts "
-        f"{reading.last.judge.prompt_hash[:6]}): what it told the patient may differ.",
-        kind="urgency",
-    )
-    note_unanswered(request, conversations)
+    asked = [conversation for conversation in conversations if conversation.asked]
+    by_source = Counter({played.case_key: played.source for played in asked}.values())
+    of_file, without = by_source.pop(_FILE, 0), by_source.pop("", 0)
+    origins = ", ".join(f"{origin} {n:,}" for origin, n in by_source.most_common())
+    unanswered = Counter(played.outcome for played in asked if played.counts_in(UNANSWERED))
+    share = unanswered.total() / len(asked)
+    reasons = ", ".join(f"{outcome.replace('_', ' ')} {n:,}" for outcome, n in unanswered.most_common())
+    outside = Counter(conversation.outcome for conversation in conversations if not conversation.asked)
+    named = [(played.answer.served_by, played.served) for played in asked if played.answer and played.served]
+    replaced = sum(bool(answering) and answering not in served for answering, served in named)
     rules = {conversation.doctor for conversation in reading.conversations if not is_model(conversation.doctor)}
-    if rules:
-        request.note(f"A rule or a person cannot be asked: {', '.join(sorted(rules))}.", kind="urgency")
-    named = [(played.answer.served_by, played.served) for played in conversations if played.answer and played.served]
-    if other := sum(bool(answering) and answering not in served for answering, served in named):
-        request.note(
-            f"{other:,} answers are by another version of the model than the one that the provider served in the "
-            "conversations.",
-            "high",
-            kind="served",
-        )
-    if reading.other_prompts:
-        request.note(f"{reading.other_prompts:,} answers under other prompts are not shown.", kind="urgency")
-
-
-def note_levels(request: MetricRequest, conversations: Iterable[TriagedConversation]) -> None:
-    """Say who stated the levels of the cases of conversations that were asked about."""
-    by_source = Counter({played.case_key: played.source for played in conversations if played.asked}.values())
-    if of_file := by_source.pop(_FILE, 0):
-        request.note(
+    forced = reading.last.form == FORCED
+    notes: list[tuple[object, str, Literal["high", "low"], str]] = [
+        (
+            of_file,
             f"The levels of {of_file:,} cases are by one author of this project, from the whole text of the case, and "
             "no expert has checked them. The doctor reads only the dialogue: a danger that it did not ask for is "
             "under-triage, too.",
             "high",
-            kind="levels",
-        )
-    if without := by_source.pop("", 0):
-        request.note(
+            "levels",
+        ),
+        (
+            without,
             f"{without:,} cases have no level and enter no share: label them (`python -m core data label-file`, field "
             "urgency).",
-            kind="levels",
-        )
-    if by_source:
-        origins = ", ".join(f"{origin} {n:,}" for origin, n in by_source.most_common())
-        request.note(f"Levels by labels of the cases: {origins}.", kind="levels")
-
-
-def note_unanswered(request: MetricRequest, conversations: Sequence[TriagedConversation]) -> None:
-    """Say how many conversations have no level and why; many of them make the note severe."""
-    asked = [conversation for conversation in conversations if conversation.asked]
-    if unanswered := Counter(played.outcome for played in asked if played.counts_in(UNANSWERED)):
-        share = unanswered.total() / len(asked)
-        reasons = ", ".join(f"{outcome.replace('_', ' ')} {n:,}" for outcome, n in unanswered.most_common())
-        request.note(
+            "low",
+            "levels",
+        ),
+        (by_source, f"Levels by labels of the cases: {origins}.", "low", "levels"),
+        (
+            forced,
+            "Each doctor's model was asked after the conversation and outside of its framework (prompts "
+            f"{reading.last.judge.prompt_hash[:6]}): what it told the patient may differ.",
+            "low",
+            "urgency",
+        ),
+        (
+            unanswered,
             f"{unanswered.total():,} of {len(asked):,} conversations ({share:.0%}) are unanswered, and no wrong level: "
             f"{reasons}.",
             "high" if share > MANY_UNANSWERED else "low",
-            kind="unanswered",
-        )
-    if outside := Counter(conversation.outcome for conversation in conversations if not conversation.asked):
-        words = ", ".join(f"{outcome} {n:,}" for outcome, n in outside.items())
-        request.note(f"Conversations that enter no figure: {words}.", kind="unanswered")
+            "unanswered",
+        ),
+        (
+            outside,
+            f"Conversations that enter no figure: {', '.join(f'{outcome} {n:,}' for outcome, n in outside.items())}.",
+            "low",
+            "unanswered",
+        ),
+        (forced and rules, f"A rule or a person cannot be asked: {', '.join(sorted(rules))}.", "low", "urgency"),
+        (
+            forced and replaced,
+            f"{replaced:,} answers are by another version of the model than the one that the provider served in the "
+            "conversations.",
+            "high",
+            "served",
+        ),
+        (
+            reading.other_prompts,
+            f"{reading.other_prompts:,} answers under other prompts are not shown.",
+            "low",
+            "urgency",
+        ),
+    ]
+    for applies, text, severity, kind in notes:
+        if applies:
+            request.note(text, severity, kind=kind)
+    if not forced:
+        _note_judge(request, reading.last.judge)
 
 
-FIGURES_SECTION = Section(
-    "How soon the patient must be seen",
-    report_urgency,
-    controls=("by",),
-    kind="dots",
-    series="model",
-    place="figure",
-    axis="Share of conversations",
-    page="failures",
-    caption="Levels that the doctor's model gave after the conversation, against those of the cases. Severe: two or "
-    "more levels too late.",
+def _note_judge(request: MetricRequest, judge: Judge) -> None:
+    """Note how far to trust the judge that read the doctors' own words."""
+    opinions = request.read(read_opinions, request.selection, WORDS).opinions
+    own = [replace(each, judges={judge: each.judges[judge]}) for each in opinions if judge in each.judges]
+    row = next(statuses(grouped(own), Trust()), None)
+    status = row.more["status"] if row else "not calibrated"
+    rests_on = f"n = {row.n:,}, {row.estimate:.0%} equal" if row and row.estimate is not None else "no answer of people"
+    request.note(
+        f"{judge.name} (prompts {judge.prompt_hash[:6]}) read the doctors' own words; {status} ({rests_on}).",
+        "low" if status == "calibrated" else "high",
+        kind="judge",
+        page="judges",
+    )
+
+
+OF_CHOICE = (
+    Section(
+        "How soon the patient must be seen",
+        report_urgency,
+        controls=("by",),
+        kind="dots",
+        series="model",
+        place="figure",
+        axis="Share of conversations",
+        page="failures",
+        caption="Levels that the doctor's model gave after the conversation, against those of the cases. Severe: two "
+        "or more levels too late.",
+    ),
+    Section(
+        "Given levels by level of the case",
+        report_urgency,
+        options={"part": "levels"},
+        kind="table",
+        folded=True,
+        page="failures",
+    ),
+    Section(
+        "Conversations with a level that is too late",
+        report_urgency,
+        options={"part": "list"},
+        kind="table",
+        folded=True,
+        page="failures",
+    ),
 )
-LEVELS_SECTION = Section(
-    "Given levels by level of the case",
-    report_urgency,
-    options={"part": "levels"},
-    kind="table",
-    folded=True,
-    page="failures",
+IN_WORDS = Section(
+    "Forced choice and own words", report_urgency_words, controls=("by",), series="way", place="figure", page="failures"
 )
-LATE_SECTION = Section(
-    "Conversations with a level that is too late",
-    report_urgency,
-    options={"part": "list"},
-    kind="table",
-    folded=True,
-    page="failures",
-)
-SECTIONS = (FIGURES_SECTION, LEVELS_SECTION, LATE_SECTION)
+SECTIONS = (*OF_CHOICE, IN_WORDS)

@@ -1,8 +1,9 @@
 """Judgements on stored items (``core.judging.judgement``).
 
-Of several judgements by one model or rule of one question about one item, the newest with a value counts; of a
-person's, the newest in a review. Answers of people are lines of a journal (``core.store.written``). Judgements about
-edited conversations (``core.judging.check``) are read only under the names of their forms.
+Of several judgements by one model or rule of one question about one item, the newest with a value counts, of a
+criterion in whatever rubric; of a person's, the newest in a review. Answers of people are lines of a journal
+(``core.store.written``). Judgements about edited conversations (``core.judging.check``) are read only under the names
+of their forms.
 """
 
 from __future__ import annotations
@@ -275,8 +276,9 @@ _JUDGEMENTS = f"""
         AND ($kinds::VARCHAR[] IS NULL OR list_contains($kinds, judge_kind))
         AND ($review_id::VARCHAR IS NULL OR review_id = $review_id)
     QUALIFY row_number() OVER (
-        PARTITION BY if(judge_kind = 'person', '', form), subject, question, if(judge_kind = 'person', '', against),
-            judge, judge_kind, prompt_hash, together, repeat, review_id
+        PARTITION BY if(judge_kind = 'person' OR starts_with(form, 'rubric:'), '', form), subject,
+            if(judge_kind <> 'person' AND starts_with(form, 'rubric:'), '', question),
+            if(judge_kind = 'person', '', against), judge, judge_kind, prompt_hash, together, repeat, review_id
         ORDER BY (judge_kind = 'person' OR value IS NOT NULL) DESC, judged_at DESC, place DESC) = 1
     ORDER BY form, judge_kind, judge, prompt_hash, question, subject, repeat, review_id"""
 _GIVEN = """

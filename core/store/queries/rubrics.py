@@ -1,22 +1,17 @@
-"""Rubrics that users saved or imported, and the verdicts of judges on their criteria.
+"""Rubrics that users saved or imported, and the conversations that they judge.
 
-The newest version of a name counts, earlier ones stay as history. A verdict is identified by its conversation, its
-judge, the hash of the criterion's wording and the number of the repeat; of several, the newest with a value counts. A
-criterion whose wording changes counts as not judged; points, axis and priority are read from the rubric when scores are
-computed.
+The newest version of a name counts, earlier ones stay as history. A criterion whose wording changes counts as not
+judged; points, axis and priority are read from the rubric when scores are computed.
 """
 
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import duckdb
-import orjson
-import pandas as pd
 
 from core import access
-from core.judging.judgement import Quotation
 from core.store.queries.judgements import JUDGEABLE
 from core.store.selection import Selection, select
 from core.store.tables import records
@@ -53,14 +48,21 @@ def saved_rubrics(cursor: duckdb.DuckDBPyConnection, name: str | None = None) ->
     return [RubricVersion(**row) for row in rows]
 
 
-def rubric_conversations(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> pd.DataFrame:
-    """Return a row for each selected conversation that can be judged, in the order of conditions and cases.
+def last_rubric(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> str | None:
+    """Return the name of the rubric by which the selected conversations were judged last."""
+    select(cursor, selection)
+    row = cursor.execute(f"WITH {_CONVERSATIONS} {_LAST}").fetchone()
+    return row[0] if row else None
 
-    Columns: trial_id, ``model`` (the condition), ``doctor``, case_key, dataset, specialty, ``characters`` of all the
+
+def rubric_conversations(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> list[dict[str, Any]]:
+    """Return the selected conversations that can be judged, in the order of conditions and cases.
+
+    Keys: trial_id, ``model`` (the condition), ``doctor``, case_key, dataset, specialty, ``characters`` of all the
     doctor's messages.
     """
     select(cursor, selection)
-    return cursor.execute(f"WITH {_CONVERSATIONS} {_ORDERED}").df()
+    return records(cursor.execute(f"WITH {_CONVERSATIONS} {_ORDERED}"))
 
 
 def unjudgeable_conversations(
@@ -69,20 +71,6 @@ def unjudgeable_conversations(
     """Return (condition, case key, specialty, end) of the selected conversations that cannot be judged."""
     select(cursor, selection)
     return cursor.execute(f"WITH {_CONVERSATIONS} {_UNJUDGEABLE}").fetchall()
-
-
-def rubric_verdicts(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> pd.DataFrame:
-    """Return the verdicts on the selected conversations that count, of all judges and repeats.
-
-    Columns: trial_id, ``judge``, judge_kind, prompt_hash, together, rubric, criterion_hash, ``repeat`` from 1,
-    ``verdict`` (``None`` without a readable reply), voided, failure, reason, ``quotations`` as JSON, judged_at.
-    """
-    select(cursor, selection)
-    return cursor.execute(f"WITH {_CONVERSATIONS} {_VERDICTS}").df()
-
-
-def quotations_from_json(text: str) -> tuple[Quotation, ...]:
-    return tuple(Quotation(**fields) for fields in orjson.loads(text))
 
 
 _COLUMNS = ", ".join(RubricVersion._fields)
@@ -107,12 +95,7 @@ _UNJUDGEABLE = """
 _ORDERED = """
     SELECT trial_id, model, doctor, case_key, dataset, coalesce(specialty, '') AS specialty, characters
     FROM conversations ORDER BY place, case_key, trial_id"""
-_VERDICTS = """
-    SELECT trial_id, judge, judge_kind, prompt_hash, together, substr(form, 8) AS rubric, against AS criterion_hash,
-        repeat, value AS verdict, void AS voided, failure, reason, quotations, judged_at
-    FROM judgements SEMI JOIN conversations USING (trial_id)
+_LAST = """
+    SELECT substr(form, 8) FROM judgements SEMI JOIN conversations USING (trial_id)
     WHERE starts_with(form, 'rubric:') AND judge_kind <> 'person'
-    QUALIFY row_number() OVER (
-        PARTITION BY trial_id, judge, judge_kind, prompt_hash, together, against, repeat
-        ORDER BY (value IS NOT NULL) DESC, judged_at DESC) = 1
-    ORDER BY judged_at, trial_id, against"""
+    ORDER BY judged_at DESC, trial_id DESC, against DESC LIMIT 1"""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any
 
 import duckdb
 
@@ -10,32 +10,16 @@ from core.store.selection import Selection, select
 from core.store.tables import records
 
 
-@dataclass(frozen=True, kw_only=True)
-class UrgencyConversation:
-    """A conversation with its condition (``model``) and the level (1 to 5) of its case by a label, if it has one.
-
-    ``ended``: not by a failure or a refusal, with a message of the doctor. ``origin`` is that of the label. ``served``
-    are the names under which the doctor of its run was served; ``None`` if they are not recorded.
-    """
-
-    trial_id: str
-    model: str
-    doctor: str
-    case_key: str
-    dataset: str
-    specialty: str
-    ended: bool
-    label: int | None
-    origin: str | None
-    served: list[str] | None
-
-
 def urgency_conversations(
     cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None
-) -> list[UrgencyConversation]:
-    """Return the selected trials with a conversation, in the order of conditions and cases."""
+) -> list[dict[str, Any]]:
+    """Return the selected trials with a conversation, in the order of conditions and cases.
+
+    The keys are fields of ``core.measures.urgency.report.TriagedConversation``; level and source are those of the
+    case's label, ``None`` and empty without one.
+    """
     select(cursor, selection)
-    return [UrgencyConversation(**row) for row in records(cursor.execute(_LABELLED))]
+    return records(cursor.execute(_LABELLED))
 
 
 # A conversation that a failure or a refusal ended shows nothing of what the doctor would have said of it.
@@ -44,7 +28,7 @@ _LABELLED = """
         coalesce(chosen.specialty, '') AS specialty,
         coalesce(end_reason IN ('final_diagnosis', 'no_question', 'turn_cap', 'end_tag', 'not_recorded') AND spoke,
             false) AS ended,
-        try_cast(labels.value AS INTEGER) AS label, labels.origin, served.names AS served
+        try_cast(labels.value AS INTEGER) AS level, coalesce(labels.origin, '') AS source, served.names AS served
     FROM chosen JOIN seated USING (run_id) JOIN runs ON runs.run_id = chosen.run_id
     JOIN trials ON trials.trial_id = chosen.trial_id
     JOIN (SELECT trial_id, bool_or(role NOT IN ('patient', 'staff')) AS spoke FROM utterances GROUP BY trial_id)

@@ -44,7 +44,7 @@ _ORDERS: dict[tuple[ReviewOrder, tuple[QuestionType, ...]], str] = {
 
 
 def draw_plan() -> None:
-    rubrics = {entry.rubric.form.name: entry.rubric.form for entry in rubric_entries(Store())}
+    rubrics = {entry.form.name: entry.form for entry in rubric_entries(Store()).values()}
     available = {name: form for name, form in (forms() | rubrics).items() if "person" in form.by}
     first = [name for name in ("conversations", "answers", "baseline") if name in available]
     kinds = [*first, *(name for name in available if name not in first)]

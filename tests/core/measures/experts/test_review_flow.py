@@ -12,8 +12,8 @@ import pytest
 from core.cli.app import main
 from core.judging.form import CANNOT_JUDGE, Form, form_named
 from core.measures.base import MetricRequest
+from core.measures.opinions import read_opinions
 from core.measures.registry import metrics
-from core.measures.rubrics.labels import expert_verdicts
 from core.reviews.answering import record
 from core.reviews.drawing import draw
 from core.reviews.exchange import import_csv, write_sheet
@@ -78,11 +78,15 @@ def rows(store: Store, metric: str, **options: object) -> list[dict[str, object]
 
 
 def figures(store: Store) -> dict[str, object]:
-    verdicts = expert_verdicts(store, "demo")
+    by_people = [
+        (answer.subject, answer.against, answer.value, answer.failure)
+        for opinions in read_opinions(store, form="rubric:demo").opinions
+        for answer in opinions.decided
+    ]
     experts = {kind: rows(store, "experts", review=kind) for kind in ("answers", "conversations")}
     agreement = rows(store, "agreement", form=RUBRIC, review=RUBRIC)
     times = list(metrics()["ratings"].rows(MetricRequest(store), review=RUBRIC, part="time"))
-    return {**experts, RUBRIC: (verdicts.verdicts, verdicts.undecided, agreement), "times": times}
+    return {**experts, RUBRIC: (by_people, agreement), "times": times}
 
 
 def test_two_people_on_three_forms_are_counted_alike_after_the_database_was_deleted(store: Store) -> None:
@@ -117,8 +121,9 @@ def test_two_people_on_three_forms_are_counted_alike_after_the_database_was_dele
     assert isinstance(about_answers, list)
     assert sum(row["n"] for row in about_answers) == 3
     assert sum(row["excluded"].get("tied", 0) for row in about_answers) == 1
-    verdicts, undecided, agreement = before[RUBRIC]  # type: ignore[misc]
-    assert (len(verdicts), undecided) == (6, 2)  # of two criteria each
+    by_people, agreement = before[RUBRIC]  # type: ignore[misc]
+    assert [failure for *_, failure in by_people if failure] == ["tied", "tied"]
+    assert len(by_people) == 8  # of two criteria each
     percent = next(row for row in agreement if row["measure"] == "percent agreement")
     assert (percent["value"], percent["n"]) == (0.5, 4)  # of what each of them answered alone
     assert [(row["annotator"], row["items"], row["median_minutes"]) for row in before["times"]][:2] == [  # type: ignore[attr-defined]

@@ -30,7 +30,7 @@ from core.models.settings import default_paths
 from core.reviews.rubrics import save_rubric
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.rubrics import quotations_from_json, rubric_verdicts
+from core.store.queries.judgements import judgements
 from core.store.selection import Selection
 from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
 from tests.support.fake_provider import running
@@ -131,9 +131,9 @@ def test_invented_quotations_void_every_verdict_also_not_met(store: Store) -> No
     assert {status for of_conversation in statuses(store).values() for status in of_conversation.values()} == {VOIDED}
     assert figures(store)["openai/fake", "quotations unverified"].estimate == 1.0
     with store.read() as cursor:
-        row = rubric_verdicts(cursor).iloc[0]
-    assert (row["verdict"] in ("met", "not met"), row["voided"]) == (True, True)
-    assert quotations_from_json(row["quotations"])[0].state == "unverified"
+        answer = judgements(cursor)[0]
+    assert (answer.value in ("met", "not met"), answer.void) == (True, True)
+    assert answer.quotations[0].state == "unverified"
 
 
 @pytest.mark.slow
@@ -156,7 +156,7 @@ def test_all_criteria_at_once_and_single_ones_are_two_judges_whose_difference_is
     assert 0.3 < (across.estimate or 0) < 1
     assert across["n_cases"] == 3
     assert 0.3 < (rows["openai/fake (1 together) and itself"].estimate or 0) < 1
-    assert statuses(store, "openai/fake with all criteria at once") != statuses(store, "openai/fake")
+    assert statuses(store, "openai/fake (all together)") != statuses(store, "openai/fake (1 together)")
 
 
 def test_a_judge_that_reads_the_whole_form_badly_is_asked_each_question_alone(
@@ -184,14 +184,14 @@ def test_a_judge_that_reads_the_whole_form_badly_is_asked_each_question_alone(
     assert (again.kept, bodies) == (36, [])
     assert statuses(store, "openai/fake") == EXPECTED
     with store.read() as cursor:
-        counts = rubric_verdicts(cursor).groupby("together")["verdict"].count()
+        counts = cursor.execute("SELECT together, count(value) FROM judgements GROUP BY together").fetchall()
     assert dict(counts) == {0: 24, 1: 36}  # two judges, which no figure mixes
 
     well: dict[str, Any] = {"apart": False, "by": ("openai/well",), "repeat": 2}
     outcome, bodies = judged(store, judge(by_last_word), **well)
     assert (outcome.done, len(bodies)) == (6, 6)
     assert judged(store, judge(by_last_word), **well)[1] == []
-    assert statuses(store, "openai/well with all criteria at once") == EXPECTED
+    assert statuses(store, "openai/well (all together)") == EXPECTED
     # who has answered single questions only goes on with them
     judged(store, judge(by_last_word), by=("openai/alone",), limit=1)
     assert len(judged(store, judge(by_last_word), by=("openai/alone",), apart=False)[1]) == 12
@@ -361,7 +361,7 @@ def test_an_omission_hides_no_negation() -> None:
 
 def answered(criterion: str, dialogue: tuple[Turn, ...], value: str, quoted: list[Any]) -> FormAnswer:
     fields = {"id": "c", "criterion": criterion, "points": 1}
-    form = rubric_of({"name": "one", "all": [fields]}, "here").form
+    form = rubric_of({"name": "one", "all": [fields]}, "here")
     text = json.dumps({"q1": verdict(value, *quoted)})
     (answer,) = answers_in(text, form, form.questions, Material(dialogue))
     return answer
@@ -429,7 +429,7 @@ def test_a_verdict_on_words_of_the_patient_is_unjudged_and_counted(store: Store)
 
 
 def test_a_rubric_is_a_form_with_its_scopes_and_the_hashes_of_its_criteria() -> None:
-    rubric = rubric_of(
+    form = rubric_of(
         {
             "name": "demo",
             "all": [{"id": "fever", "criterion": "Asks about fever.", "points": 2, "when": "It is hot."}],
@@ -438,7 +438,6 @@ def test_a_rubric_is_a_form_with_its_scopes_and_the_hashes_of_its_criteria() -> 
         },
         "here",
     )
-    form = rubric.form
     assert (form.name, form.about, form.together) == ("rubric:demo", "conversation", True)
     assert [(q.id, q.points, q.priority, q.quotes, q.of_case) for q in form.questions] == [
         ("fever", 2, "should", None, False),
@@ -447,9 +446,12 @@ def test_a_rubric_is_a_form_with_its_scopes_and_the_hashes_of_its_criteria() -> 
     ]
     assert form.questions[0].answers == ("met", "not met", NOT_APPLICABLE, CANNOT_JUDGE)
     assert form.questions[1].answers == ("met", "not met", CANNOT_JUDGE)
-    for case, specialty in (("ours/1", "Cardiology"), ("ours/2", "Cardiology"), ("ours/2", ""), ("ours/3", "Surgery")):
-        asked, criteria = form.questions_for(case, specialty), rubric.criteria_for(case, specialty)
-        assert [(q.id, q.hash) for q in asked] == [(c.id, c.hash) for c in criteria]
+    for case, specialty, asked in (
+        ("ours/1", "Cardiology", ["fever", "pulse"]),
+        ("ours/2", "Cardiology", ["fever", "pulse", "harm"]),
+        ("ours/3", "Surgery", ["fever"]),
+    ):
+        assert [question.id for question in form.questions_for(case, specialty)] == asked
     # a judge of a criterion about somebody else is not told to quote the doctor
     for question, told in zip(form.questions, (True, False, True), strict=True):
         request = judge_request(judging_pack(), form, [question], Material(DIALOGUE))

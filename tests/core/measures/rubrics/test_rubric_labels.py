@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 
@@ -13,31 +15,48 @@ from core.judging.calibration import (
     in_words,
     status_of,
 )
-from core.judging.rubric import Criterion
+from core.judging.form import FormQuestion
+from core.judging.judgement import Judgement
+from core.judging.rubric import criterion
 from core.measures.calibration import calibrated_differences, calibrated_rows
-from core.measures.rubrics.labels import ExpertVerdicts, labelled_statements
+from core.measures.opinions import PEOPLE, Item, Opinions
+from core.measures.rubrics.reading import RubricReading, statements_by_condition
 from core.measures.rubrics.scores import JudgedConversation, Outcome, case_scores, conversation_score
+from core.store.review_records import ReviewSampling
 
 
-def criterion(name: str, points: float = 1) -> Criterion:
-    return Criterion.model_validate({"id": name, "criterion": f"The doctor asks about {name}.", "points": points})
+def asks(name: str, points: float = 1, priority: str = "") -> FormQuestion:
+    fields = {"id": name, "criterion": f"The doctor asks about {name}.", "points": points, "priority": priority}
+    return criterion(fields)
 
 
-CRITERIA = [criterion("fever", 4), criterion("cough", 2), criterion("job", 2), criterion("harm", -2)]
+CRITERIA = [asks("fever", 4), asks("cough", 2), asks("job", 2), asks("harm", -2)]
 
 
 def conversation(model: str, number: int, marks: str, specialty: str = "Cardiology") -> JudgedConversation:
     statuses = {"m": "met", "n": "not met", "u": "unjudged"}
-    outcomes = tuple(Outcome(c, statuses[mark]) for c, mark in zip(CRITERIA, marks, strict=False))  # type: ignore[arg-type]
+    outcomes = tuple(Outcome(c, statuses[mark]) for c, mark in zip(CRITERIA, marks, strict=False))
     return JudgedConversation(
         f"{model}/{number}", model, model, f"library/{number}", "library", specialty, 500, outcomes
     )
 
 
 def statements_of(
-    conversations: list[JudgedConversation], experts: ExpertVerdicts, model: str
-) -> list[JudgedStatement]:
-    return [labelled.statement for labelled in labelled_statements(conversations, experts) if labelled.model == model]
+    conversations: list[JudgedConversation], people: Mapping[str, bool], sampling: ReviewSampling = "random"
+) -> Mapping[str, list[JudgedStatement]]:
+    """Return condition → statements; ``people`` is trial → whether its first criterion is met."""
+    asked = CRITERIA[0]
+    decided = [
+        Judgement(
+            subject=f"talk:{trial}", form="rubric:demo", question=asked.id, against=asked.hash, judge=PEOPLE,
+            value="met" if met else "not met", at=0.0,
+        )
+        for trial, met in people.items()
+    ]  # fmt: skip
+    items = {f"talk:{t.trial_id}": Item(t.case_key, (t.model,), t.dataset, t.specialty) for t in conversations}
+    samplings = dict.fromkeys((answer.subject for answer in decided), sampling)
+    opinions = Opinions("rubric:demo", asked, decided=decided, items=items, samplings=samplings)
+    return statements_by_condition(RubricReading(conversations, None, opinions=[opinions]))
 
 
 def test_a_condition_with_fewer_judged_criteria_keeps_its_own_score() -> None:
@@ -47,9 +66,9 @@ def test_a_condition_with_fewer_judged_criteria_keeps_its_own_score() -> None:
         conversation("b", 1, "mu"),
         conversation("b", 2, "nu"),
     ]
-    nobody = ExpertVerdicts({}, {})
+    statements = statements_of(conversations, {})
     for model, score in (("a", (6 / 8 + 2 / 8) / 2), ("b", 1 / 2)):
-        (row,) = calibrated_rows({}, statements_of(conversations, nobody, model))
+        (row,) = calibrated_rows({}, statements[model])
         assert row.estimate == pytest.approx(score)
         by_case = case_scores([t for t in conversations if t.model == model], conversation_score)
         assert sum(by_case.values()) / len(by_case) == pytest.approx(score)
@@ -60,10 +79,7 @@ def test_labels_of_strata_weigh_as_many_items_as_the_stratum_has() -> None:
     marks = ["m", "m", "m", "m", "n", "n", "n", "n"]
     conversations = [conversation("a", n, mark) for n, mark in enumerate(marks)]
     conversations += [conversation("a", n, "m", "Neurology") for n in (8, 9)]
-    fever = CRITERIA[0].hash
-    labelled = {("a/0", fever): False, ("a/4", fever): False, ("a/8", fever): True, ("a/9", fever): True}
-    experts = ExpertVerdicts(labelled, dict.fromkeys(labelled, "specialty"))
-    items = statements_of(conversations, experts, "a")
+    items = statements_of(conversations, {"a/0": False, "a/4": False, "a/8": True, "a/9": True}, "specialty")["a"]
     rows = {row["figure"]: row for row in calibrated_rows({}, items)}
     # an unweighted mean would be 1/2; here cardiology (0 met) stands for 8 of 10
     assert rows["experts alone"].estimate == pytest.approx(2 / 10)
@@ -140,13 +156,10 @@ def test_the_difference_is_the_second_condition_minus_the_first() -> None:
 
 
 def test_a_known_failure_fails_a_conversation_and_an_open_criterion_leaves_it_open() -> None:
-    must, other = (
-        Criterion.model_validate({"id": name, "criterion": f"Asks about {name}.", "points": 1, "priority": "must"})
-        for name in ("fever", "cough")
-    )
+    must, other = (asks(name, 1, "must") for name in ("fever", "cough"))
 
     def state(first: str, second: str) -> str:
-        outcomes = (Outcome(must, first), Outcome(other, second))  # type: ignore[arg-type]
+        outcomes = (Outcome(must, first), Outcome(other, second))
         return JudgedConversation("t", "m", "m", "c", "d", "s", 1, outcomes).critical
 
     assert [state("met", "met"), state("not met", "met"), state("not applicable", "not applicable")] == [

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from core.errors import UsageError
-from core.judging.rubric import Criterion
+from core.judging.form import FormQuestion
 from core.measures.rubrics.readers import ReadRubric, import_rubric
-from core.measures.rubrics.scores import JudgedConversation, Outcome, Rule, Status, conversation_score, length_adjusted
+from core.measures.rubrics.scores import JudgedConversation, Outcome, Rule, conversation_score, length_adjusted
 
 
 def written(folder: Path, name: str, *records: Any) -> ReadRubric:
@@ -21,7 +21,7 @@ def written(folder: Path, name: str, *records: Any) -> ReadRubric:
     return import_rubric(path, "demo", data_set="hb")
 
 
-def conversation(criteria: tuple[Criterion, ...], *statuses: Status, characters: int = 2_000) -> JudgedConversation:
+def conversation(criteria: tuple[FormQuestion, ...], *statuses: str, characters: int = 2_000) -> JudgedConversation:
     outcomes = tuple(Outcome(criterion, status) for criterion, status in zip(criteria, statuses, strict=True))
     return JudgedConversation("t", "m", "m", "hb/1", "hb", "Other", characters, outcomes)
 
@@ -45,7 +45,7 @@ HEALTHBENCH = {
 
 def test_healthbench_is_read_and_scored_by_its_rule(tmp_path: Path) -> None:
     read = written(tmp_path, "healthbench.jsonl", HEALTHBENCH, {"prompt_id": "2", "rubrics": []})
-    criteria = read.rubric.cases["hb/1"]
+    criteria = read.form.questions
     assert read.rejected == ((2, "it has no criterion"),)
     assert [(c.points, c.axis, c.tags) for c in criteria[:2]] == [
         (7.0, "accuracy", ("level:example",)),
@@ -62,7 +62,7 @@ def test_healthbench_is_read_and_scored_by_its_rule(tmp_path: Path) -> None:
 
 def test_livemedbench_clips_every_conversation(tmp_path: Path) -> None:
     items = [{"criterion": "Is norovirus named?", "points": 10}, {"criterion": "Are antibiotics given?", "points": -15}]
-    criteria = written(tmp_path, "two.json", {"id": "1", "rubrics": items}).rubric.cases["hb/1"]
+    criteria = written(tmp_path, "two.json", {"id": "1", "rubrics": items}).form.questions
     assert scores(conversation(criteria, "met", "met")) == {
         "points": -0.5, "healthbench": -0.5, "professional": -0.5, "livemedbench": 0.0,
     }  # fmt: skip
@@ -73,14 +73,14 @@ def test_the_length_rule_adds_to_a_short_answer_and_subtracts_from_a_long_one(tm
     assert length_adjusted(1.0, 913) == pytest.approx(1.03196, abs=5e-6)
     assert length_adjusted(1.0, 2_000) == 1.0
     assert length_adjusted(0.5, 3_000) == pytest.approx(0.5 - 2 * 0.0147)
-    criteria = written(tmp_path, "professional.json", HEALTHBENCH).rubric.cases["hb/1"]
+    criteria = written(tmp_path, "professional.json", HEALTHBENCH).form.questions
     short = conversation(criteria, "met", "met", "met", "not met", characters=913)
     assert conversation_score(short, "professional") == pytest.approx(1.03196, abs=5e-6)
     assert conversation_score(short, "points") == 1.0
 
 
 def test_unjudged_criteria_leave_both_sums_and_those_that_do_not_apply_depend_on_the_rule(tmp_path: Path) -> None:
-    criteria = written(tmp_path, "healthbench.json", HEALTHBENCH).rubric.cases["hb/1"]
+    criteria = written(tmp_path, "healthbench.json", HEALTHBENCH).form.questions
     # 7 + 5 + 3 and −10 points: 20 of 25 are judged, then 10 of 25
     assert conversation_score(conversation(criteria, "met", "unjudged", "not met", "not met")) == pytest.approx(7 / 10)
     few = conversation(criteria, "met", "unjudged", "not met", "unjudged")
@@ -95,10 +95,7 @@ def test_healthbench_professional_calls_the_criterion_its_text(tmp_path: Path) -
     items = [{"criterion_text": "Names the drug", "points": 7}, {"criterion_text": "Invents a dose", "points": -3}]
     record = {"id": "1", "conversation": {"messages": [{"role": "user", "content": "?"}]}, "rubric_items": items}
     read = written(tmp_path, "pro.json", record)
-    assert [(c.criterion, c.points) for c in read.rubric.cases["hb/1"]] == [
-        ("Names the drug", 7),
-        ("Invents a dose", -3),
-    ]
+    assert [(c.wording, c.points) for c in read.form.questions] == [("Names the drug", 7), ("Invents a dose", -3)]
 
 
 def test_a_table_has_criteria_for_cases_specialties_and_all(tmp_path: Path) -> None:
@@ -109,17 +106,17 @@ def test_a_table_has_criteria_for_cases_specialties_and_all(tmp_path: Path) -> N
         ",,c,Shouts.,-4,,,\n",
         encoding="utf-8",
     )
-    rubric = import_rubric(path, "demo").rubric
-    assert rubric.cases["library/other-1"][0].priority == "must"
-    assert rubric.specialties["Neurology"][0].when == "The patient can walk."
-    assert (rubric.all[0].points, rubric.all[0].axis) == (-4.0, "other")
+    of_all, of_specialty, of_case = import_rubric(path, "demo").form.questions
+    assert (of_case.cases, of_case.priority) == (("library/other-1",), "must")
+    assert (of_specialty.specialties, of_specialty.when) == (("Neurology",), "The patient can walk.")
+    assert (of_all.points, of_all.axis) == (-4.0, "other")
 
 
 def test_tables_of_spreadsheets_need_neither_ids_nor_small_letters(tmp_path: Path) -> None:
     text = "\ufeffCriterion;Points;Priority\nAsks about fever, or chills.;3;Must\nLies.;-2;\n"
     (path := tmp_path / "a.csv").write_text(text, encoding="utf-8")
-    criteria = import_rubric(path, "demo").rubric.all
-    assert [(c.id, c.criterion, c.points, c.priority) for c in criteria] == [
+    criteria = import_rubric(path, "demo").form.questions
+    assert [(c.id, c.wording, c.points, c.priority) for c in criteria] == [
         ("c1", "Asks about fever, or chills.", 3, "must"),
         ("c2", "Lies.", -2, "must not"),
     ]
@@ -128,28 +125,26 @@ def test_tables_of_spreadsheets_need_neither_ids_nor_small_letters(tmp_path: Pat
 def test_yaml_may_leave_fields_empty_and_words_stay_words(tmp_path: Path) -> None:
     text = "title:\nall:\n  - {id: a, criterion: no, points: 1e1}\n"
     (path := tmp_path / "a.yaml").write_text(text, encoding="utf-8")
-    rubric = import_rubric(path, "demo").rubric
-    assert [(c.id, c.criterion, c.points) for c in rubric.all] == [("a", "no", 10)]
+    rubric = import_rubric(path, "demo").form
+    assert [(c.id, c.wording, c.points) for c in rubric.questions] == [("a", "no", 10)]
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "reason"),
-    [
+def test_a_file_without_a_rubric_is_refused_in_a_sentence(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    table = [
         ("a.json", '[{"question": "?"}]', "is no rubric"),
         ("a.yaml", "title: x\n", "no criterion"),
         ("a.yaml", "- 1\n", "it needs title"),
         ("a.csv", "id,criterion,points\na,Greets.,much\n", "line 2 is no criterion: points"),
         ("a.csv", "criterion,points\nGreets.,1e300\n", "line 2 is no criterion: points"),
         ("a.csv", "text,score\nGreets.,1\n", "columns criterion and points.*It has text, score"),
-        ("a.csv", "id,criterion,points\na,Greets.,1\na,Asks.,1\n", "two criteria .* have the id 'a'"),
+        ("a.csv", "id,criterion,points\na,Greets.,1\na,Asks.,1\n", "two questions .* have the id 'a'"),
         (
             "a.yaml",
             "all:\n  - {id: a, criterion: A., points: 1}\nall:\n  - {id: b, criterion: B., points: 1}\n",
             "line 3",
         ),
-    ],
-)
-def test_a_file_without_a_rubric_is_refused_in_a_sentence(tmp_path: Path, name: str, text: str, reason: str) -> None:
-    (path := tmp_path / name).write_text(text, encoding="utf-8")
-    with pytest.raises(UsageError, match=reason):
-        import_rubric(path, "demo")
+    ]
+    for name, text, reason in table:
+        (path := tmp_path / name).write_text(text, encoding="utf-8")
+        with subtests.test(text=text), pytest.raises(UsageError, match=reason):
+            import_rubric(path, "demo")

@@ -17,13 +17,13 @@ from core.judging.rubric import rubric_of
 from core.measures import agreement
 from core.measures.base import MetricRequest, Row
 from core.measures.rubrics.report import report_criteria, report_differences, report_safety, report_scores
-from core.measures.rubrics.scores import Outcome, Status
+from core.measures.rubrics.scores import Outcome
 from core.reviews.rubrics import save_rubric
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.judgements import judgement_row, judgements
 from core.store.selection import Selection
-from pages.kit.case.rubric import met_of_judged
+from pages.kit.case.verdicts import met_of_judged
 from tests.core.store.builders import (
     Ended,
     Failed,
@@ -64,7 +64,7 @@ _VERDICT = {"m": "met", "n": "not met", "a": "not applicable", "c": CANNOT_JUDGE
 
 
 def row_of(trial: str, case: str, index: int, mark: str, judge: Judge = JUDGE, repeat: int = 1) -> RowLine:
-    criterion = RUBRIC.criteria_for(case, "Dermatology")[index]
+    criterion = RUBRIC.questions_for(case, "Dermatology")[index]
     quotations = [Quotation(0, "Hello?", "unverified" if mark == "v" else "verified")] if mark in "mv" else []
     judgement = Judgement(
         subject=f"talk:{trial}",
@@ -176,8 +176,8 @@ def test_musts_missed_and_must_nots_done_have_their_own_counts_and_pass_k(store:
 
 
 def test_musts_that_are_not_judged_are_not_said_to_be_missed() -> None:
-    criterion = RUBRIC.all[0]
-    rows: tuple[tuple[tuple[Status, ...], str], ...] = (
+    criterion = RUBRIC.questions[0]
+    rows: tuple[tuple[tuple[str, ...], str], ...] = (
         (("not met", *["unjudged"] * 4), "0 of 1, 4 not judged"),
         (("met", "not met", "not applicable"), "1 of 2"),
         (("unjudged",), "–, 1 not judged"),
@@ -212,7 +212,7 @@ def test_differences_are_paired_by_case_and_corrected_over_axes(store: Store) ->
 
 
 def test_a_criterion_on_which_the_judge_fails_its_check_leaves_the_score(store: Store) -> None:
-    rude = RUBRIC.criteria_for("ours/1", "Dermatology")[2]
+    rude = RUBRIC.questions_for("ours/1", "Dermatology")[2]
     failed = Judgement(
         subject="", form="check:rubric:demo", question="rude", against=f"{rude.hash} repeat", judge=JUDGE,
         value="failed", at=11.0,
@@ -292,7 +292,7 @@ def _played(store: Store) -> None:
 
 def test_verdicts_of_version_0_5_are_judgements(tmp_path: Path) -> None:
     store = copy_of(_played, tmp_path)
-    criterion = RUBRIC.all[0]
+    criterion = RUBRIC.questions[0]
     # batch, repeat, verdict, judge → together, repeat, value, kind of the judge
     table: list[tuple[int, int, str | None, str, tuple[int, int, str | None, str]]] = [
         (1, 0, "met", "openai/j", (1, 1, "met", "model")),

@@ -22,20 +22,27 @@ from core.jobs.engine import Options
 from core.jobs.judge import Judging
 from core.journal import RowLine
 from core.judging.form import form_named
+from core.judging.judgement import Judge, Judgement
 from core.judging.request import Material, answers_in
 from core.measures.base import MetricRequest, Result, Row
 from core.measures.notes import result_of
+from core.measures.rubrics.reading import read_outcomes
 from core.measures.urgency.levels import LEVELS, is_severe, levels_of_files, triage_of
-from core.measures.urgency.report import FORCED, read_urgency, report_urgency
-from core.measures.urgency.words import report_urgency_words
+from core.measures.urgency.report import FORCED, WORDS, read_urgency, report_urgency, report_urgency_words
 from core.models.registry import load_registry
 from core.report.evaluation import read_facts
+from core.reviews.reviewing import plan_review, unblind
+from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.case_labels import add_labels, label_of
+from core.store.queries.judgements import judgement_row
+from core.store.review_records import parse_item, planned
 from core.store.selection import Selection
 from core.store.written import write
+from pages.kit.case.verdicts import status_words
 from tests.core.store.builders import a_call, a_case, a_header, a_trial, keep_lines, write_journal
+from tests.support.answering import record_all
 from tests.support.fake_provider import FakeProvider, running
 from tests.support.replies import Reply, failing
 from tests.support.stores import copy_of
@@ -98,8 +105,15 @@ def test_the_shares_are_means_over_cases(answered_store: Store) -> None:
     assert (rows["under-triage"]["n_of_these"], rows["under-triage"]["n_conversations"]) == (5, 8)
     assert (rows["unanswered"].estimate, rows["unanswered"].n) == (pytest.approx(1 / 5), 5)
     assert rows["unanswered"].excluded == {"no level": 2}
+    notes = result(answered_store).notes
+    (unanswered,) = [note for note in notes if note.kind == "unanswered"]
+    assert unanswered.severity == "high"
+    assert "2 of 12 conversations (17%)" in unanswered.text
+    assert any("1 cases have no level" in note.text for note in notes)
+    assert any("file 5" in note.text for note in notes)
 
 
+@pytest.mark.slow
 def test_the_interval_treats_the_conversations_of_a_case_as_one(
     store: Store, fake_provider_thread: FakeProvider
 ) -> None:
@@ -140,15 +154,6 @@ def test_levels_by_levels_and_the_late_ones_with_their_words(answered_store: Sto
     assert {(row["message"], row["words"]) for row in late} == {(1, "my chest hurts")}
     emergencies = [row for row in result(answered_store, by="level").figures if row["level"].startswith("2")]
     assert {row["figure"]: row.estimate for row in emergencies}["severe under-triage"] == 0.5
-
-
-def test_the_notes_say_what_the_levels_rest_on(answered_store: Store) -> None:
-    notes = result(answered_store).notes
-    (unanswered,) = [note for note in notes if note.kind == "unanswered"]
-    assert unanswered.severity == "high"
-    assert "2 of 12 conversations (17%)" in unanswered.text
-    assert any("1 cases have no level" in note.text for note in notes)
-    assert any("file 5" in note.text for note in notes)
 
 
 def test_a_persons_label_takes_precedence_over_the_file_and_needs_the_words_of_the_case(
@@ -263,6 +268,34 @@ def test_own_words_next_to_the_forced_choice(answered_store: Store, fake_provide
     assert by_figure(answered_store)["exact"].n == 4, "the forced choice is another form"
     with pytest.raises(UsageError, match=FORCED):
         run_job(Judging(FORCED, ("openai/judge",)), answered_store, load_registry(), Options(1))
+
+
+def test_the_judge_of_own_words_is_calibrated_by_a_review(store: Store) -> None:
+    write_conversations(store, "run", dict.fromkeys(range(1, 7), 10))
+    asked_hash = form_named(WORDS).questions[0].hash
+    values = {f"run/{case}/{n}": "1" if n % 2 else "nothing said" for case in range(1, 7) for n in range(10)}
+    given = [
+        Judgement(
+            subject=f"talk:{trial}", form=WORDS, question="level", against=asked_hash, value=value, at=5.0,
+            judge=Judge("openai/judge", "model", "p"),
+        )
+        for trial, value in values.items()
+    ]  # fmt: skip
+    keep_lines(store, "judging-x", [RowLine(table="judgements", row=judgement_row(answer)) for answer in given])
+    plan = planned(kind=WORDS, number=60, annotators=("Ada",), shared=0.0, runs=("run",))
+    review_id = plan_review(store, "Own words", plan).review_id
+    items = state_of(store, review_id).items
+    record_all(store, review_id, [(i.number, "Ada", "level", values[parse_item(i.item).trial_id]) for i in items])
+    seen = []
+    for unblinded in (False, True):
+        if unblinded:
+            unblind(store, review_id, "Ada")
+        notes = result_of(report_urgency_words, MetricRequest(store), {}).notes
+        seen += [(note.severity, "not calibrated" in note.text) for note in notes if note.kind == "judge"]
+    assert seen == [("high", True), ("low", False)]
+    # the panel next to a conversation shows the answers to any form
+    (played,) = read_outcomes(store, Selection(trials=("run/1/1",)), WORDS, people=False).conversations
+    assert [status_words(outcome.criterion, outcome.status) for outcome in played.outcomes] == ["Immediately"]
 
 
 def test_a_level_is_1_to_5() -> None:

@@ -1,7 +1,6 @@
-"""A rubric next to a conversation: its criteria with the verdicts and quoted words of stored judges."""
+"""The questions of a form next to a conversation, with the answers and quoted words of stored judges."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -9,14 +8,16 @@ import streamlit as st
 from core.case import Case
 from core.events import Event, Utterance
 from core.jobs.judge import Judging
-from core.judging.form import RUBRIC
+from core.judging.form import RUBRIC, Form, FormQuestion
+from core.judging.form import forms as form_files
 from core.judging.judgement import Quotation
-from core.judging.rubric import Criterion
 from core.judging.words_rule import RULE_JUDGE
-from core.measures.rubrics.reading import RubricReading, read_rubric_outcomes
-from core.measures.rubrics.scores import LEAST_JUDGED, Outcome, conversation_score, judges_in
+from core.measures.rubrics.reading import read_outcomes, read_rubric_outcomes
+from core.measures.rubrics.scores import LEAST_JUDGED, Outcome, conversation_score
 from core.reviews.rubrics import rubric_entries
 from core.store.database import Store
+from core.store.queries.judgements import judgements
+from core.store.review_records import AnnotatedItem
 from core.store.selection import Selection
 from pages.kit.cached import cached_query, read
 from pages.kit.case.facts import trial_of
@@ -34,51 +35,62 @@ _MUST_NOT = {"met": "✗ Happened", "not met": "✓ Did not happen"}
 
 
 @cached_query(entries=32)
-def rubrics_for(case_key: str, specialty: str) -> dict[str, tuple[str, tuple[Criterion, ...]]]:
-    """Return rubric → its title and its criteria for a case, without rubrics that have none."""
-    entries = [entry.rubric for entry in rubric_entries(Store())]
-    of_case = {r.name: (r.title or r.name, r.criteria_for(case_key, specialty)) for r in entries}
-    return {name: (title, criteria) for name, (title, criteria) in of_case.items() if criteria}
+def forms_for(case_key: str, specialty: str, judged: tuple[str, ...]) -> dict[str, Form]:
+    """Return name → form: the rubrics with criteria for a case, and the forms by which its conversation is judged."""
+    rubrics = {entry.form.name: entry.form for entry in rubric_entries(Store()).values()}
+    forms = {**rubrics, **{name: form for name in judged if (form := form_files().get(name)) and not form.of_facts}}
+    return {name: form for name, form in forms.items() if form.questions_for(case_key, specialty)}
 
 
-def _ask_rubric(case: Case, key: str) -> str | None:
-    rubrics = rubrics_for(case.case_key, case.specialty or "")
-    if not rubrics:
-        st.info("No rubric has criteria for this case. Import one on Data, under Rubrics.")
-        return None
-    if len(rubrics) == 1:
-        return next(iter(rubrics))
-    return choose("Rubric", list(rubrics), f"{key}_rubric", names=lambda name: rubrics[name][0])
+def _judged_forms(store: Store, trial_id: str) -> tuple[str, ...]:
+    with store.read() as cursor:
+        subject = str(AnnotatedItem("talk", trial_id))
+        return tuple(sorted({a.form for a in judgements(cursor, subjects=[subject], kinds=("model", "rule"))}))
 
 
-def status_words(criterion: Criterion, status: str) -> str:
-    return _MUST_NOT.get(status, _STATUS[status]) if criterion.priority == "must not" else _STATUS[status]
+def status_words(question: FormQuestion, status: str) -> str:
+    if question.priority == "must not" and status in _MUST_NOT:
+        return _MUST_NOT[status]
+    labels = {option.value: option.label.partition(". ")[0] for option in question.options}
+    return _STATUS.get(status) or labels.get(status, status)
 
 
-def draw_rubric(case: Case, events: Sequence[Event], key: str) -> None:
-    """Draw the criteria of a case with the stored verdicts of a judge, and the form that starts judging."""
-    rubric = _ask_rubric(case, key)
-    if rubric is None:
-        return
+def draw_verdicts(case: Case, events: Sequence[Event], key: str) -> None:
+    """Draw the questions of a form about a conversation with a judge's answers, and the form that starts judging."""
     trial_id = trial_of(events)
-    outcomes = _stored_outcomes(trial_id, rubric, key)
-    criteria = rubrics_for(case.case_key, case.specialty or "")[rubric][1]
-    _draw_criteria(outcomes or [Outcome(criterion, "unjudged", "no request") for criterion in criteria], events, key)
-    with st.expander("Have a model judge these criteria", icon=":material/gavel:", expanded=not outcomes):
+    judged = tuple(read(_judged_forms, trial_id)) if trial_id else ()
+    forms = forms_for(case.case_key, case.specialty or "", judged)
+    if not forms:
+        st.info("No rubric has criteria for this case. Import one on Data, under Rubrics.")
+        return
+    titles = {name.removeprefix(RUBRIC): form.title for name, form in forms.items()}
+    name = choose("Rubric", list(titles), f"{key}_rubric", names=titles) if len(forms) > 1 else next(iter(titles))
+    form = forms.get(f"{RUBRIC}{name}") or forms[name]
+    outcomes = _stored_outcomes(trial_id, form, key)
+    questions = form.questions_for(case.case_key, case.specialty or "")
+    _draw_questions(outcomes or [Outcome(question, "unjudged", "no request") for question in questions], events, key)
+    with st.expander("Have a model judge these questions", icon=":material/gavel:", expanded=not outcomes):
         if trial_id is None:
             st.caption("It can be judged when the trial has ended and is stored.")
+        elif "model" not in form.by:
+            st.caption("Only the doctor’s own model answers this form.")
         else:
-            _draw_form(key, rubric, trial_id)
+            trials = (trial_id,)
+
+            def make(model: str, address: str | None) -> Judging:
+                return Judging(form.name, (model,), trials=trials, base_url=address)
+
+            rule = (RULE_JUDGE, BY_RULE) if form.name.startswith(RUBRIC) else None
+            draw_judging(Judging, make, f"{key}_rubric", make(RULE_JUDGE, None).instance, rule)
 
 
-def _stored_outcomes(trial_id: str | None, rubric: str, key: str) -> Sequence[Outcome]:
-    """Return the outcomes under the chosen judge, with its totals drawn; empty if nobody has judged."""
-    if trial_id is None or not _reading(trial_id, rubric, None).judges:
+def _stored_outcomes(trial_id: str | None, form: Form, key: str) -> Sequence[Outcome]:
+    """Return the outcomes under the chosen judge, with the totals of points drawn; empty if nobody has judged."""
+    selection = Selection(trials=(trial_id,)) if trial_id else Selection()
+    if trial_id is None or not (available := list(read(read_outcomes, selection, form.name, people=False).available)):
         return ()
-    available = list(read(_judge_names, trial_id, rubric))
     name = choose("Judge", available, f"{key}_judge", names=model_name) if len(available) > 1 else available[0]
-    reading = _reading(trial_id, rubric, name)
-    conversation = next(iter(reading.conversations), None)
+    conversation = next(iter(read(read_outcomes, selection, form.name, name, people=False).conversations), None)
     if conversation is None:
         return ()
     score = conversation_score(conversation)
@@ -86,6 +98,7 @@ def _stored_outcomes(trial_id: str | None, rubric: str, key: str) -> Sequence[Ou
         [outcome for outcome in conversation.outcomes if outcome.criterion.priority == priority]
         for priority in ("must", "must not")
     )
+    unjudged = sum(outcome.status == "unjudged" for outcome in conversation.outcomes)
     figures = {
         "Score": (
             "–" if score is None else f"{score:.2f}",
@@ -93,14 +106,12 @@ def _stored_outcomes(trial_id: str | None, rubric: str, key: str) -> Sequence[Ou
         ),
         "Musts met": (met_of_judged(musts), "What must happen, of the judged criteria."),
         "Must-nots": (met_of_judged(must_nots), "What must not happen and did, of the judged criteria."),
-        "Unjudged": (
-            str(sum(o.status == "unjudged" for o in conversation.outcomes)),
-            "They leave both sums of the score.",
-        ),
+        "Unjudged": (str(unjudged), "They leave both sums of the score."),
     }
-    with st.container(border=True, horizontal=True):
-        for label, (value, words) in figures.items():
-            st.metric(label, value, help=words, width="content")
+    if any(outcome.points for outcome in conversation.outcomes):
+        with st.container(border=True, horizontal=True):
+            for label, (value, words) in figures.items():
+                st.metric(label, value, help=words, width="content")
     st.caption(f":material/gavel: Judged by {plain(model_name(name))}.")
     return conversation.outcomes
 
@@ -113,19 +124,11 @@ def met_of_judged(outcomes: Sequence[Outcome]) -> str:
     return f"{words}, {unjudged} not judged" if unjudged else words
 
 
-def _judge_names(store: Store, trial_id: str, rubric: str) -> tuple[str, ...]:
-    return tuple(judges_in(read_rubric_outcomes(store, Selection(trials=(trial_id,)), rubric).verdicts))
-
-
-def _reading(trial_id: str, rubric: str, judge: str | None) -> RubricReading:
-    return read(read_rubric_outcomes, Selection(trials=(trial_id,)), rubric, judge)
-
-
-def criteria_frame(outcomes: Sequence[Outcome]) -> pd.DataFrame:
-    return pd.DataFrame(
+def questions_frame(outcomes: Sequence[Outcome]) -> pd.DataFrame:
+    frame = pd.DataFrame(
         {
             "Verdict": status_words(outcome.criterion, outcome.status),
-            "Criterion": outcome.criterion.criterion,
+            "Criterion": outcome.criterion.wording,
             "Messages": ", ".join(str(n + 1) for n in dict.fromkeys(q.message for q in _verified(outcome))) or "–",
             "Points": outcome.criterion.points,
             "Priority": outcome.criterion.priority,
@@ -133,16 +136,17 @@ def criteria_frame(outcomes: Sequence[Outcome]) -> pd.DataFrame:
         }
         for outcome in outcomes
     )
+    return frame if any(outcome.points for outcome in outcomes) else frame[["Verdict", "Criterion", "Messages"]]
 
 
 def _verified(outcome: Outcome) -> list[Quotation]:
     return [quotation for quotation in outcome.quotations if quotation.state != "unverified"]
 
 
-def _draw_criteria(outcomes: Sequence[Outcome], events: Sequence[Event], key: str) -> None:
+def _draw_questions(outcomes: Sequence[Outcome], events: Sequence[Event], key: str) -> None:
     """Draw the criteria as a table; a chosen one shows the judge's reason and the quoted messages."""
     chosen = f"{key}_criterion"
-    frame = criteria_frame(outcomes)
+    frame = questions_frame(outcomes)
     draw_table(
         frame,
         f"{key}_criteria",
@@ -161,7 +165,7 @@ def _draw_criteria(outcomes: Sequence[Outcome], events: Sequence[Event], key: st
     if place is None or place >= len(outcomes):
         return
     outcome = outcomes[place]
-    st.markdown(f"**{plain(outcome.criterion.criterion)}** :gray[· {status_words(outcome.criterion, outcome.status)}]")
+    st.markdown(f"**{plain(outcome.criterion.wording)}** :gray[· {status_words(outcome.criterion, outcome.status)}]")
     if outcome.criterion.when:
         st.caption(f"It applies only if: {plain(outcome.criterion.when)}")
     if words := " · ".join(filter(None, [outcome.why, outcome.reason])):
@@ -178,14 +182,6 @@ def _draw_criteria(outcomes: Sequence[Outcome], events: Sequence[Event], key: st
             st.markdown(marked(messages[turn].text, quotation.words))
 
 
-def _draw_form(key: str, rubric: str, trial_id: str) -> None:
-    def make(model: str, address: str | None) -> Judging:
-        return Judging(f"{RUBRIC}{rubric}", (model,), trials=(trial_id,), base_url=address)
-
-    instance = make(RULE_JUDGE, None).instance
-    draw_judging(Judging, make, f"{key}_rubric", instance, (RULE_JUDGE, BY_RULE))
-
-
 BY_RULE = (
     "A rule on words judges only questions about findings and the final diagnosis. Choose a language model for the "
     "other criteria, best of another maker than the doctors."
@@ -195,10 +191,8 @@ BY_RULE = (
 def statuses(trial_id: str) -> dict[str, str]:
     """Return criterion → status of a stored conversation under the newest judge of the rubric that was judged last."""
     reading = read(read_rubric_outcomes, Selection(trials=(trial_id,)))
-    outcomes: Sequence[Any] = (
-        next(iter(reading.conversations)).outcomes if reading.conversations and reading.judges else ()
-    )
-    return {o.criterion.criterion: status_words(o.criterion, o.status) for o in outcomes}
+    judged = reading.conversations if reading.judges else []
+    return {o.criterion.wording: status_words(o.criterion, o.status) for played in judged for o in played.outcomes}
 
 
 def changes_in_words(first: str, second: str, names: tuple[str, str]) -> list[str]:
