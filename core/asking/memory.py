@@ -285,7 +285,7 @@ class Unit:
         self, role: RoleName, purpose: Purpose, model: str, sent: Sequence[Message], sampling: Sampling
     ) -> PendingCall:
         """Register a request; its ``reply`` is set if a stored reply answers it. Raises ``JobOver``."""
-        form = sampling.form.__name__ if sampling.form else None
+        form = getattr(sampling.form, "__name__", "recorded") if sampling.form else None
         body = [role, purpose, model, [recorded(message) for message in sent], {**asdict(sampling), "form": form}]
         key = hashlib.sha256(orjson.dumps(body)).hexdigest()[:20]
         number, place = self.requested[key], self.calls

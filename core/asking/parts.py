@@ -220,6 +220,8 @@ def _packed(value: Any, text: str) -> Any:
     """Return a value in which long strings that occur in the text are replaced by their position there."""
     if isinstance(value, list | tuple):
         return [_packed(item, text) for item in value]
+    if isinstance(value, dict):
+        return {name: _packed(item, text) for name, item in value.items()}
     if isinstance(value, str) and len(value) >= _MIN_PACKED and (start := text.find(value)) >= 0:
         return {"at": [start, start + len(value)]}
     return value
@@ -228,9 +230,11 @@ def _packed(value: Any, text: str) -> Any:
 def _unpacked(value: Any, text: str) -> Any:
     if isinstance(value, list):
         return [_unpacked(item, text) for item in value]
-    if isinstance(value, dict):
+    if isinstance(value, dict) and value.keys() == {"at"}:  # no prompt takes a mapping with this one member
         start, end = value["at"]
         return text[start:end]
+    if isinstance(value, dict):
+        return {name: _unpacked(item, text) for name, item in value.items()}
     return value
 
 

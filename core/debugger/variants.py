@@ -97,7 +97,8 @@ class _Player:
             limit = request.get("max_completion_tokens", request.get("max_tokens"))
             stop = tuple(request.get("stop") or ())
             effort = request.get("reasoning_effort", effort)
-            return Sampling(request.get("temperature"), limit, request.get("seed"), stop, effort)
+            form = request.get("response_format")
+            return Sampling(request.get("temperature"), limit, request.get("seed"), stop, effort, form=form)
         if self.step.role == "doctor" and self.step.kind != "probe":
             return doctors
         judging = self.step.role in ("grader", "solver", "staff") or self.step.kind == "probe"

@@ -5,7 +5,7 @@ A ``ChatModel`` knows nothing of doctors or patients; roles are in ``core.agents
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NotRequired, Protocol, TypedDict, runtime_checkable
@@ -69,8 +69,8 @@ class Sampling:
 
     It bounds the message only: a reasoning model gets additional tokens.
     """
-    form: type[BaseModel] | None = None
-    """The schema of a reply in JSON, which is sent to servers that support schemas."""
+    form: type[BaseModel] | Mapping[str, Any] | None = None
+    """The schema of a reply in JSON, or the recorded ``response_format`` of a request that is sent again."""
 
     def over(self, default: Sampling) -> Sampling:
         """Return these settings, with missing ones filled from a model's defaults."""

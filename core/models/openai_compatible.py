@@ -316,10 +316,10 @@ class OpenAICompatibleModel:
             return 0
         return THINKING_TOKENS if self.spec.thinking_tokens is None else self.spec.thinking_tokens
 
-    def _response_format(self, form: type[BaseModel]) -> dict[str, Any] | None:
+    def _response_format(self, form: type[BaseModel] | Mapping[str, Any]) -> dict[str, Any] | None:
         way = "none" if (self._base_url, self.spec.model_id) in formless else self.spec.structured or "json_schema"
         if way == "json_schema":
-            return strict_format(form)
+            return dict(form) if isinstance(form, Mapping) else strict_format(form)
         return {"type": way} if way == "json_object" else None
 
     def _adapts(self, body: Mapping[str, Any], sampling: Sampling, failure: Failure) -> bool:

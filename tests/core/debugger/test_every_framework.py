@@ -25,6 +25,7 @@ from core.frameworks.base import Arm, Campaign, default_pack, framework, paper_a
 from core.frameworks.casting import CastNames
 from core.jobs.plan import campaign_of
 from core.journal import journal_path
+from core.judging.request import judging_pack
 from core.live.fork import ForkPlan, start_fork, stored_origin
 from core.live.session import Session
 from core.live.start import resume_consultation, start_consultation, unfinished
@@ -213,8 +214,8 @@ def test_every_part_is_a_rendered_prompt_or_a_message_of_the_dialogue(played: Pl
     own, grading = load_pack(played.play.protocol), default_pack()
     attributed = 0
     for step in called(played.trial):
-        pack = grading if step.role == "grader" else own
         for part in step.messages:
+            pack = grading if step.role == "grader" else judging_pack() if part.prompt == "form" else own
             if part.prompt is None:
                 assert part.part == "dialogue", step.key
                 continue
@@ -236,7 +237,7 @@ def test_recorded_parts_do_not_repeat_long_texts_of_the_request(played: Played) 
 
 def test_an_edited_part_is_sent_literally_and_the_rest_unchanged(played: Played) -> None:
     for step in called(played.trial):
-        if "#" in step.key or step.kind == "probe":
+        if "#" in step.key:
             continue
         edited = (replace(step.messages[0], content="Edited {{ by }} hand."), *step.messages[1:])
         before = len(played.provider.bodies)

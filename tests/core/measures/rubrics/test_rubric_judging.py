@@ -191,7 +191,7 @@ def test_a_judge_that_reads_the_whole_form_badly_is_asked_each_question_alone(
     outcome, bodies = judged(store, judge(by_last_word), **well)
     assert (outcome.done, len(bodies)) == (6, 6)
     assert judged(store, judge(by_last_word), **well)[1] == []
-    assert statuses(store, "openai/well (all together)") == EXPECTED
+    assert statuses(store, "openai/well") == EXPECTED
     # who has answered single questions only goes on with them
     judged(store, judge(by_last_word), by=("openai/alone",), limit=1)
     assert len(judged(store, judge(by_last_word), by=("openai/alone",), apart=False)[1]) == 12
