@@ -23,7 +23,6 @@ from core.agents.grader import read_extracted, read_yes_no
 from core.agents.mcq import named_choices
 from core.agents.probe import read_belief
 from core.asking.scene import Turn
-from core.frameworks.automedic.roles import read_rating
 from core.frameworks.automedic.tags import read_tags
 from core.frameworks.conversation import concluded
 from core.judging.form import RUBRIC, Form, FormQuestion, Shown, forms
@@ -105,7 +104,7 @@ def _judged(reply: str, about: Mapping[str, Any]) -> dict[str, str]:
 
 
 def form_of(name: str) -> Form:
-    return read_rubric(rubric_files()[name.removeprefix(RUBRIC)]).form if name.startswith(RUBRIC) else forms()[name]
+    return read_rubric(rubric_files()[name.removeprefix(RUBRIC)]) if name.startswith(RUBRIC) else forms()[name]
 
 
 def _asked(form: Form, question_id: str, wording: str) -> FormQuestion:
@@ -136,7 +135,6 @@ READERS: Mapping[str, Reader] = {
     "craftmd/belief": _belief,
     "automedic/doctor": _tags,
     "automedic/answer_mcq": lambda reply, about: named_choices(reply, about["choices"]),
-    "automedic/empathy": lambda reply, about: read_rating(reply)[0],
 }
 """Prompt → what its replies are read by."""
 
