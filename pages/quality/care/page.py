@@ -114,13 +114,14 @@ def draw_profile(view: CareView) -> None:
 def across_chart(chart: Callable[..., go.Figure], view: CareView) -> Chart:
     """Return the chart in which corresponding conditions on several data sets are one series."""
     joined = ask(across_data_sets, view.selection)
+    named = names_of(joined.values())  # read before: what a figure is drawn from is what it closes over
 
     def draw(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
         shared = names_across(rows, joined)
         by_series = [
             replace(row, label={**row.label, "model": shared[row.label["model"], row.label["dataset"]]}) for row in rows
         ]
-        names = {**names_of(joined.values()), **names}
+        names = {**named, **names}
         models = [name for name in names if any(row.label["model"] == name for row in by_series)]
         return chart(by_series, names=names, colours=model_colours(models), dark=dark)
 
