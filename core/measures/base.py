@@ -481,8 +481,10 @@ class Section:
     axis and the head of its column; ``caption`` explains the figure, ``compared`` what the rows are compared with.
 
     ``columns`` are those of the table, in order; if empty, all. ``heads`` are their titles; ``folded``: the table opens
-    on a click. ``words`` are display names of values of labels, ``colours`` those of values of the series. A module of
-    measures lists its sections as ``SECTIONS``; ``page`` is the page that shows them.
+    on a click. ``words`` are display names of values of labels, ``colours`` those of values of the series.
+    ``cell_behind`` returns, for the selection, a line of the result and a column, what a click on this cell opens: what
+    it counts, and in which selection. A module of measures lists its sections as ``SECTIONS``; ``page`` is the page
+    that shows them.
     """
 
     title: str
@@ -502,6 +504,7 @@ class Section:
     colours: Mapping[str, str] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
     folded: bool = False
+    cell_behind: Callable[[Selection, Mapping[str, Any], str], tuple[Selection, Counted] | None] | None = None
     help: str = ""
     page: str = "measures"
 

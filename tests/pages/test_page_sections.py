@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from core.errors import AnamnesisError
 from core.measures.accuracy import report
 from core.measures.base import Counted, MetricRequest, Result, Row, Section, Side
 from core.measures.behind import Behind, read_address
+from core.measures.case_matrix import MATRIX
 from core.measures.notes import result_of
 from core.measures.registry import modules, sections
 from core.store.database import Store
@@ -110,7 +112,7 @@ def test_a_section_shows_the_rows_and_notes_of_its_metric(database: Path) -> Non
     assert with_rows >= LEAST_WITH_ROWS
 
 
-def test_a_line_opens_what_its_row_counts_and_nothing_if_the_row_does_not_say_what(
+def test_a_line_or_cell_opens_what_it_counts_and_nothing_if_the_row_does_not_say_what(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     opened: list[dict[str, str]] = []
@@ -132,6 +134,13 @@ def test_a_line_opens_what_its_row_counts_and_nothing_if_the_row_does_not_say_wh
     for number in (0, 1):
         of_figures(number)
         of_trials(number)
-    behind, reading = opened
+    lines = ({"case": "ours/1", "a": 0.5, "b": None, "format": "vignette", "question_type": "mcq"},)
+    cells: list[Callable[[int, str], None]] = []
+    monkeypatch.setattr("pages.kit.section.draw_table", lambda table, key, columns, on_cell: cells.append(on_cell))
+    draw_result(MATRIX, Result("Cases", lines), {"a": "Model A"}, name="cases", selection=selection)
+    for column in ("Case", "Model A", "B"):
+        cells[0](0, column)
+    behind, reading, cell = opened
+    assert read_address(cell["row"]) == Behind(replace(selection, cases=("ours/1",)), counts)
     assert (behind["page"], read_address(behind["row"])) == ("transcripts", Behind(selection, counts))
     assert reading == {"page": "transcripts", "trial": "run/1/0"}
