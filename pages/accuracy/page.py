@@ -10,7 +10,7 @@ from core.events import QUESTION_TYPES
 from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.measures.accuracy import AccuracySplit, read_single_diagnosis, report
 from core.measures.base import DifferenceTest, Result, Section
-from core.measures.compare import TESTED_PAIRS
+from core.measures.compare import LOSSES, TESTED_PAIRS
 from core.measures.comparison import TESTS
 from core.measures.extent import on_different_cases
 from core.measures.paired import Against
@@ -23,7 +23,9 @@ from pages.kit.cached import read
 from pages.kit.controls import choose
 from pages.kit.empty import draw_empty
 from pages.kit.figures import draw_conditions_behind
-from pages.kit.look import ASKS_FOR, FORMAT, QUESTION_TYPE
+from pages.kit.look import ASKS_FOR, FORMAT, QUESTION_TYPE, plain
+from pages.kit.names import dataset_name
+from pages.kit.navigation import link
 from pages.kit.page import draw_sections as draw_tabs
 from pages.kit.page import show
 from pages.kit.section import draw_section
@@ -75,6 +77,7 @@ AGAINST: dict[Against, str] = {
     "both": "Formats and question types",
 }
 DRAWN = {"auto": "As fits", "bars": "Bars", "dots": "Dots"}
+_STATIC = "Static and conversational"
 _FEWER_CASES = frozenset({"gpt_4v", "gpt_4v_without_image"})
 _GPT_4V_HINT = "GPT-4V answered only 74 cases with images; choose it to see it."
 
@@ -103,7 +106,7 @@ def draw_accuracy() -> None:
 
 
 def draw_static() -> None:
-    """Draw accuracy on the whole vignette next to accuracy after the conversation, by data set."""
+    """Draw what each model loses from the vignette to the conversation, then its accuracy on both by data set."""
     row = FilterRow()
     selection, statistics = _ask(row, "models")
     (case_set,) = selection.case_sets or ("",)
@@ -111,11 +114,29 @@ def draw_static() -> None:
     with row.own:
         types = tuple(question for question in QUESTION_TYPES if question in offer.questions)
         question = choose("Question", types, "acc_static_question", names=QUESTION_TYPE, shape="segments")
+        by_specialty = choose("Losses", ("all", "specialty"), "acc_losses", names=SPLIT, shape="segments") != "all"
     selection = replace(selection, formats=("vignette", "multi_turn"), question_types=(question,))
+    _draw_losses(selection, statistics, by_specialty=by_specialty)
     several = len(offer.datasets) > 1
     options = {**STATIC.options, "by": "dataset" if several else None, **_computed(statistics)}
     result = draw_section(STATIC, selection, options=options, on_row=choose_bar, name="accuracy_static", titled=False)
     _draw_what_is_behind(result, selection)
+
+
+def _draw_losses(selection: Selection, statistics: Statistics, *, by_specialty: bool) -> None:
+    section = replace(LOSSES, series="model", place="specialty") if by_specialty else LOSSES
+    options = {"by": "specialty" if by_specialty else None, "correction": statistics.correction}
+    result = draw_section(section, selection, options=options, name="losses", titled=False)
+    if result and not any(row.source for row in result.figures):
+        (printed, *_) = printed_sets()
+        st.caption("No figure of a publication stands here: it has other cases, or none of this selection.")
+        link(
+            "accuracy",
+            f"Cases with published figures: {plain(dataset_name(printed))}",
+            "menu_book",
+            cases=printed,
+            acc_tab=_STATIC,
+        )
 
 
 def draw_pairs() -> None:
@@ -228,7 +249,7 @@ if __name__ == "__main__":
         lambda: draw_tabs(
             {
                 "Figures": draw_accuracy,
-                "Static and conversational": draw_static,
+                _STATIC: draw_static,
                 "Differences between arms": draw_pairs,
                 "Published": draw_publications,
                 "Endings and what-if": draw_endings,

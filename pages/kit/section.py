@@ -137,6 +137,9 @@ def draw_result(
     if it is given.
     """
     names = {**names, **section.words}
+    if section.by_size:
+        ordered = sorted(result.figures, key=lambda row: (row.estimate is None, row.estimate or 0.0))
+        result = replace(result, rows=tuple(ordered))
     draw_notes(result.notes, section.metric.page)
     if section.kind != "table":
         _draw_charts(section, result, names, (charts or {}).get(section.kind), on_row, name, titled=titled)
