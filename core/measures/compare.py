@@ -211,7 +211,9 @@ def _printed_pairs(printed: Iterable[Row], against: Against, by: AccuracySplit |
     for (model, group), arms in means.items():
         for first, second in pairs_of(arms, against):
             before, after = arms[first], arms[second]
-            label = {**_pair_label(model, first, second, against), **({by: group} if by else {})}
+            label = _pair_label(model, first, second, against)
+            if by:
+                label[by] = group
             label |= {"first_mean": before.estimate, "second_mean": after.estimate}
             if before.estimate is not None and after.estimate is not None:
                 change = float(changes(after.estimate, before.estimate))

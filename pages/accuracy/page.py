@@ -1,4 +1,4 @@
-"""Accuracy of models by format, question type, specialty and data set, with intervals and the cases behind each bar."""
+"""Accuracy of models by format, question type, specialty and data set, with intervals."""
 
 from dataclasses import replace
 from typing import Literal
@@ -16,7 +16,6 @@ from core.measures.extent import on_different_cases
 from core.measures.paired import Against
 from core.stats.corrections import LABELS
 from core.store.selection import Selection
-from pages.accuracy.cases import choose_bar, draw_cases_behind
 from pages.accuracy.endings import draw_endings
 from pages.accuracy.published import SHOWN, Shown, draw_published
 from pages.kit.cached import read
@@ -83,7 +82,7 @@ _GPT_4V_HINT = "GPT-4V answered only 74 cases with images; choose it to see it."
 
 
 def draw_accuracy() -> None:
-    """Ask for filters and options; draw figure, notes, table and the cases behind a bar."""
+    """Ask for filters and options; draw figure, notes and table."""
     row = FilterRow(acc_marks="auto", acc_shared=False)
     selection, statistics = _ask(row, "models", "formats", "questions")
     (case_set,) = selection.case_sets or ("",)
@@ -99,9 +98,7 @@ def draw_accuracy() -> None:
     if selection.conditions is None and selection.has_published and _FEWER_CASES & set(offer.models):
         st.caption(_GPT_4V_HINT)
     options = {**FIGURES.options, "by": split, **_computed(statistics), "shared_cases": shared_cases}
-    result = draw_section(
-        replace(FIGURES, kind=drawn), selection, options=options, on_row=choose_bar, name="accuracy", titled=False
-    )
+    result = draw_section(replace(FIGURES, kind=drawn), selection, options=options, name="accuracy", titled=False)
     _draw_what_is_behind(result, selection)
 
 
@@ -119,7 +116,7 @@ def draw_static() -> None:
     _draw_losses(selection, statistics, by_specialty=by_specialty)
     several = len(offer.datasets) > 1
     options = {**STATIC.options, "by": "dataset" if several else None, **_computed(statistics)}
-    result = draw_section(STATIC, selection, options=options, on_row=choose_bar, name="accuracy_static", titled=False)
+    result = draw_section(STATIC, selection, options=options, name="accuracy_static", titled=False)
     _draw_what_is_behind(result, selection)
 
 
@@ -223,7 +220,7 @@ def _ask_shared(selection: Selection) -> bool:
 
 
 def _draw_what_is_behind(result: Result | None, selection: Selection) -> None:
-    """Draw how to get answers if there are none, then the conditions and cases behind the rows."""
+    """Draw how to get answers if there are none, then the conditions behind the rows."""
     stored_rows = [row for row in result.figures if not row.source] if result else []
     if result and not stored_rows:
         draw_empty(
@@ -240,7 +237,6 @@ def _draw_what_is_behind(result: Result | None, selection: Selection) -> None:
     if result is None:
         return
     draw_conditions_behind({row.label["model"] for row in stored_rows}, selection, "these models")
-    draw_cases_behind(result, selection)
 
 
 if __name__ == "__main__":
