@@ -228,7 +228,7 @@ LOSSES = Section(
     kind="dots",
     series="pair",
     place="model",
-    axis="Accuracy after the conversation minus on the vignette",
+    axis="Conversation minus vignette",
     by_size=True,
     columns=(
         "model", "question_type", "specialty", "first_mean", "second_mean", "difference", "ci_low", "ci_high", "p",
