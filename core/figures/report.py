@@ -175,6 +175,8 @@ def _bars_or_dots(rows: Sequence[Row], chart: _Chart, kind: Literal["auto", "bar
     marks = [
         _mark(row, number, place, series, between, word) for number, row in enumerate(rows) if row.estimate is not None
     ]
+    if len(names) > 1 and place != series:  # colours name the series, so that only full and open dots tell changes
+        marks = [replace(mark, colour="") for mark in marks]
     panel_names = [word(name, value) for name in between[:1] for value in _values(drawn, name)]
     panels = dict.fromkeys(panel_names) if len(between) == 1 else dict.fromkeys(mark.panel for mark in marks)
     titles = {panel: panel for panel in panels} if between else None

@@ -76,6 +76,17 @@ def test_a_difference_shows_its_p_when_pointed_at() -> None:
     assert dots_drawn.customdata[0][0].endswith("2 cases, p 0.5000, adjusted 1.0000")
 
 
+def test_changes_of_several_models_in_one_place_are_in_the_models_colours() -> None:
+    compared = replace(compare_cases({1: 1.0, 2: 1.0}, {1: 0.0, 2: 0.0}), adjusted_p=0.01)
+    rows = [
+        Row({"model": model, "specialty": name}, -1.0, n=2, columns=Columns("difference"), comparison=compared)
+        for model in "ab"
+        for name in ("Neurology", "Cardiology")
+    ]
+    drawn = chart_of(rows, kind="dots", series="model", place="specialty", names=NAMES, colours=COLOURS)
+    assert {trace.name: trace.marker.color for trace in drawn.data} == {NAMES[name]: COLOURS[name] for name in "ab"}
+
+
 def test_a_bar_of_zero_has_an_outline_and_others_have_none() -> None:
     (bar,) = bars([Mark("Vignette", 0.0, 0.0, 0.4, "a"), Mark("Multi-turn", 0.6, 0.5, 0.8, "a")], NAMES, COLOURS).data
     assert bar.marker.line.color == COLOURS["a"]
