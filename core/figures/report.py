@@ -21,7 +21,7 @@ from core.figures.shares import Segment, stacked
 from core.figures.style import FALL, GREY, MARGIN, PALETTE, RISE, Axis, text_on
 from core.measures.base import DIFFERENCES, Note, Row, counts_in_words
 from core.measures.comparison import TESTS, verdict
-from core.stats.corrections import stars
+from core.stats.corrections import format_p, stars
 
 _FEW = 6
 """Most places for bars; more are drawn as dots."""
@@ -175,6 +175,8 @@ def _bars_or_dots(rows: Sequence[Row], chart: _Chart, kind: Literal["auto", "bar
     marks = [
         _mark(row, number, place, series, between, word) for number, row in enumerate(rows) if row.estimate is not None
     ]
+    if len(names) > 1 and place != series:  # colours name the series, so that only full and open dots tell changes
+        marks = [replace(mark, colour="") for mark in marks]
     panel_names = [word(name, value) for name in between[:1] for value in _values(drawn, name)]
     panels = dict.fromkeys(panel_names) if len(between) == 1 else dict.fromkeys(mark.panel for mark in marks)
     titles = {panel: panel for panel in panels} if between else None
@@ -347,7 +349,11 @@ def _change(row: Row) -> str:
 def _basis(row: Row) -> str:
     size = f"{row.n:,} {row.unit}" if row.n is not None else ""
     left_out = counts_in_words(row.excluded)
-    return ", ".join(filter(None, [size, f"excluded: {left_out}" if left_out else ""]))
+    tested = row.comparison if row.columns.estimate in DIFFERENCES else None
+    p = f"p {format_p(tested.p)}" if tested else ""
+    if tested and tested.adjusted_p is not None:
+        p += f", adjusted {format_p(tested.adjusted_p)}"
+    return ", ".join(filter(None, [size, f"excluded: {left_out}" if left_out else "", p]))
 
 
 def _values(rows: Sequence[Row], name: str) -> list[Any]:

@@ -320,7 +320,7 @@ def report(
     if not rows and not published and selection.asks_for and accuracy(request.store, None, any_kind):
         raise AnamnesisError("No answered case asks for this: omit --asks-for, or choose another kind.")
     if published:
-        rows = with_published([row for row in rows if row.estimate is not None], _published(selection, formats, by))
+        rows = with_published([row for row in rows if row.estimate is not None], published_in(selection, formats, by))
         _note_published(request, rows, by)
     rows = corrected(rows, correction)
     request.case_values = case_values(scores if formats is None else [s for s in scores if s.format in formats])
@@ -381,7 +381,7 @@ def _count_outdated(store: Store, selection: Selection) -> int:
         return count_read_before(cursor, STRICT_VERSION, selection)
 
 
-def _published(selection: Selection, formats: Collection[str] | None, split: AccuracySplit | None) -> list[Row]:
+def published_in(selection: Selection, formats: Collection[str] | None, split: AccuracySplit | None) -> list[Row]:
     """Return the published rows of a selection; none if the selection excludes some of their cases."""
     if selection.asks_for or selection.datasets or (selection.specialties and split != "specialty"):
         return []

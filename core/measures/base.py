@@ -477,12 +477,15 @@ class Section:
     ``options`` of the metric are fixed here; ``controls`` are the options that users choose on the page. ``kind`` is a
     kind of ``core.figures.report.chart_of``, or the name of a chart that the page draws itself. ``series``, ``place``
     and ``panel`` name the parts of the rows' labels that make colours, places and panels; if empty, the figure chooses.
-    ``figure`` is the part of the label that gets one figure for each value. ``axis`` is the title of the estimate's
-    axis and the head of its column; ``caption`` explains the figure, ``compared`` what the rows are compared with.
+    ``figure`` is the part of the label that gets one figure for each value. ``by_size``: the smallest estimate comes
+    first, in figure and table. ``axis`` is the title of the estimate's axis and the head of its column; ``caption``
+    explains the figure, ``compared`` what the rows are compared with.
 
     ``columns`` are those of the table, in order; if empty, all. ``heads`` are their titles; ``folded``: the table opens
-    on a click. ``words`` are display names of values of labels, ``colours`` those of values of the series. A module of
-    measures lists its sections as ``SECTIONS``; ``page`` is the page that shows them.
+    on a click. ``words`` are display names of values of labels, ``colours`` those of values of the series.
+    ``cell_behind`` returns, for the selection, a line of the result and a column, what a click on this cell opens: what
+    it counts, and in which selection. A module of measures lists its sections as ``SECTIONS``; ``page`` is the page
+    that shows them.
     """
 
     title: str
@@ -494,6 +497,7 @@ class Section:
     place: str = ""
     panel: str = ""
     figure: str = ""
+    by_size: bool = False
     axis: str = ""
     caption: str = ""
     compared: str = ""
@@ -502,6 +506,7 @@ class Section:
     colours: Mapping[str, str] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
     folded: bool = False
+    cell_behind: Callable[[Selection, Mapping[str, Any], str], tuple[Selection, Counted] | None] | None = None
     help: str = ""
     page: str = "measures"
 

@@ -15,11 +15,12 @@ from typing import Annotated, Any
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
 from core.frameworks.starts import CAMPAIGN
-from core.measures.accuracy import AccuracySplit, group_of, scores_behind
+from core.measures.accuracy import AccuracySplit, group_of, published_in, published_label, scores_behind
 from core.measures.base import Columns, Comparison, Counted, DifferenceTest, MetricRequest, Row, Section, Side, metric
 from core.measures.comparison import TESTS, corrected, verdict
 from core.measures.paired import (
     Against,
+    Arm,
     ArmOf,
     By,
     Group,
@@ -28,11 +29,13 @@ from core.measures.paired import (
     compare,
     group_of_score,
     paired_cases,
+    pairs_of,
     read_scores,
 )
 from core.measures.provenance import differing, graders, settings_side_by_side, side_of
 from core.models.registry import load_registry
 from core.stats.corrections import Correction
+from core.stats.differences import changes
 from core.store.conditions import SEPARATOR, doctor_of
 from core.store.queries.answers import CaseScore
 from core.store.queries.calls import served_since
@@ -151,6 +154,7 @@ def report_pairs(
         "resamples the two arms independently. Bootstraps have their own intervals.",
     ] = "sign_flip",
     correction: _CorrectionOption = "holm",
+    published: Annotated[bool, "Add differences of published means that no condition here covers."] = False,
 ) -> Iterator[Row]:
     """Compare arms of the same model, case by case (second minus first); p is corrected over all rows.
 
@@ -158,7 +162,7 @@ def report_pairs(
     13 (all, by dermatology), 15 and 17 (all, by single).
     """
     scores = scores_behind(request, by)
-    if not scores and not _scores(request):
+    if not published and not scores and not _scores(request):
         return
     if models is not None:
         selected = {condition for name in models.split(",") for condition in _conditions_named(name, scores)}
@@ -168,26 +172,72 @@ def report_pairs(
     counts: list[Counted | None] = []
     for group in groups:
         for pair in arm_pairs(scores, against, group, test=test):
-            first, second = pair.names
-            of_formats = pair.first[1] == pair.second[1]
-            label: dict[str, Any] = {"model": pair.model, "pair": f"{first} → {second}"}
-            if against != "question":
-                label["question_type"] = pair.first[1] if of_formats else None
-            if against in ("question", "both"):
-                label["format"] = None if of_formats else pair.first[0]
+            label = _pair_label(pair.model, pair.first, pair.second, against)
             if by:
                 label[by] = (pair.group or "unknown") if group else _ALL_CASES
+            first, second = pair.names
             compared.append((label, pair.comparison, {"first": first, "second": second}))
             sides = (Side(pair.model, pair.first), Side(pair.model, pair.second))
             # trials of one case are split by served model
             counts.append(None if by == "served" else Counted(sides, by, (pair.group or "") if group else None))
     rows = difference_rows(compared, correction)
     yield from (replace(row, counts=of_row) for row, of_row in zip(rows, counts, strict=True))
+    if published:
+        covered = {published_label(row.label["model"]) for row in rows}
+        anyones = replace(request.selection, origins=None)  # the filter on who made the runs is not about print
+        printed = published_in(anyones, anyones.formats, by)
+        yield from _printed_pairs([row for row in printed if row.label["model"] not in covered], against, by)
     if rows and (result := rows[0].comparison):
         request.note(f"p by the {TESTS[test]}, adjusted by {result.family}: all rows.", kind="test")
 
 
+def _pair_label(model: str, first: Arm, second: Arm, against: Against) -> dict[str, Any]:
+    of_formats = first[1] == second[1]
+    part = 0 if of_formats else 1
+    label: dict[str, Any] = {"model": model, "pair": f"{first[part]} → {second[part]}"}
+    if against != "question":
+        label["question_type"] = first[1] if of_formats else None
+    if against in ("question", "both"):
+        label["format"] = None if of_formats else first[0]
+    return label
+
+
+def _printed_pairs(printed: Iterable[Row], against: Against, by: AccuracySplit | None) -> Iterator[Row]:
+    """Yield the differences of printed means; they have neither interval nor p, which need the cases."""
+    means: dict[tuple[str, str | None], dict[Arm, Row]] = {}
+    for row in printed:
+        arms = means.setdefault((row.label["model"], row.label.get("group")), {})
+        arms[row.label["format"], row.label["question_type"]] = row
+    for (model, group), arms in means.items():
+        for first, second in pairs_of(arms, against):
+            before, after = arms[first], arms[second]
+            label = _pair_label(model, first, second, against)
+            if by:
+                label[by] = group
+            label |= {"first_mean": before.estimate, "second_mean": after.estimate}
+            if before.estimate is not None and after.estimate is not None:
+                change = float(changes(after.estimate, before.estimate))
+                yield Row(label, change, columns=_DIFFERENCE, source=after.source)
+
+
 _ALL_CASES = "All cases"
+LOSSES = Section(
+    "Lost from vignette to conversation",
+    report_pairs,
+    {"against": "vignette", "published": True},
+    kind="dots",
+    series="pair",
+    place="model",
+    axis="Conversation minus vignette",
+    by_size=True,
+    columns=(
+        "model", "question_type", "specialty", "first_mean", "second_mean", "difference", "ci_low", "ci_high", "p",
+        "p_adjusted", "n_cases",
+    ),
+    heads={"first_mean": "Vignette", "second_mean": "Conversation", "n_cases": "Cases"},
+    caption="Conversation minus vignette, paired by case, the largest loss first. Filled: adjusted p ≤ .05.",
+    page="accuracy",
+)  # fmt: skip
 TESTED_PAIRS = Section(
     "Differences between arms",
     report_pairs,

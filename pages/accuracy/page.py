@@ -1,4 +1,4 @@
-"""Accuracy of models by format, question type, specialty and data set, with intervals and the cases behind each bar."""
+"""Accuracy of models by format, question type, specialty and data set, with intervals."""
 
 from dataclasses import replace
 from typing import Literal
@@ -10,20 +10,21 @@ from core.events import QUESTION_TYPES
 from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.measures.accuracy import AccuracySplit, read_single_diagnosis, report
 from core.measures.base import DifferenceTest, Result, Section
-from core.measures.compare import TESTED_PAIRS
+from core.measures.compare import LOSSES, TESTED_PAIRS
 from core.measures.comparison import TESTS
 from core.measures.extent import on_different_cases
 from core.measures.paired import Against
 from core.stats.corrections import LABELS
 from core.store.selection import Selection
-from pages.accuracy.cases import choose_bar, draw_cases_behind
 from pages.accuracy.endings import draw_endings
 from pages.accuracy.published import SHOWN, Shown, draw_published
 from pages.kit.cached import read
 from pages.kit.controls import choose
 from pages.kit.empty import draw_empty
 from pages.kit.figures import draw_conditions_behind
-from pages.kit.look import ASKS_FOR, FORMAT, QUESTION_TYPE
+from pages.kit.look import ASKS_FOR, FORMAT, QUESTION_TYPE, plain
+from pages.kit.names import dataset_name
+from pages.kit.navigation import link
 from pages.kit.page import draw_sections as draw_tabs
 from pages.kit.page import show
 from pages.kit.section import draw_section
@@ -75,12 +76,13 @@ AGAINST: dict[Against, str] = {
     "both": "Formats and question types",
 }
 DRAWN = {"auto": "As fits", "bars": "Bars", "dots": "Dots"}
+_STATIC = "Static and conversational"
 _FEWER_CASES = frozenset({"gpt_4v", "gpt_4v_without_image"})
 _GPT_4V_HINT = "GPT-4V answered only 74 cases with images; choose it to see it."
 
 
 def draw_accuracy() -> None:
-    """Ask for filters and options; draw figure, notes, table and the cases behind a bar."""
+    """Ask for filters and options; draw figure, notes and table."""
     row = FilterRow(acc_marks="auto", acc_shared=False)
     selection, statistics = _ask(row, "models", "formats", "questions")
     (case_set,) = selection.case_sets or ("",)
@@ -96,14 +98,12 @@ def draw_accuracy() -> None:
     if selection.conditions is None and selection.has_published and _FEWER_CASES & set(offer.models):
         st.caption(_GPT_4V_HINT)
     options = {**FIGURES.options, "by": split, **_computed(statistics), "shared_cases": shared_cases}
-    result = draw_section(
-        replace(FIGURES, kind=drawn), selection, options=options, on_row=choose_bar, name="accuracy", titled=False
-    )
+    result = draw_section(replace(FIGURES, kind=drawn), selection, options=options, name="accuracy", titled=False)
     _draw_what_is_behind(result, selection)
 
 
 def draw_static() -> None:
-    """Draw accuracy on the whole vignette next to accuracy after the conversation, by data set."""
+    """Draw what each model loses from the vignette to the conversation, then its accuracy on both by data set."""
     row = FilterRow()
     selection, statistics = _ask(row, "models")
     (case_set,) = selection.case_sets or ("",)
@@ -111,11 +111,29 @@ def draw_static() -> None:
     with row.own:
         types = tuple(question for question in QUESTION_TYPES if question in offer.questions)
         question = choose("Question", types, "acc_static_question", names=QUESTION_TYPE, shape="segments")
+        by_specialty = choose("Losses", ("all", "specialty"), "acc_losses", names=SPLIT, shape="segments") != "all"
     selection = replace(selection, formats=("vignette", "multi_turn"), question_types=(question,))
+    _draw_losses(selection, statistics, by_specialty=by_specialty)
     several = len(offer.datasets) > 1
     options = {**STATIC.options, "by": "dataset" if several else None, **_computed(statistics)}
-    result = draw_section(STATIC, selection, options=options, on_row=choose_bar, name="accuracy_static", titled=False)
+    result = draw_section(STATIC, selection, options=options, name="accuracy_static", titled=False)
     _draw_what_is_behind(result, selection)
+
+
+def _draw_losses(selection: Selection, statistics: Statistics, *, by_specialty: bool) -> None:
+    section = replace(LOSSES, series="model", place="specialty") if by_specialty else LOSSES
+    options = {"by": "specialty" if by_specialty else None, "correction": statistics.correction}
+    result = draw_section(section, selection, options=options, name="losses", titled=False)
+    if result and not any(row.source for row in result.figures):
+        (printed, *_) = printed_sets()
+        st.caption("No figure of a publication stands here: it has other cases, or none of this selection.")
+        link(
+            "accuracy",
+            f"Cases with published figures: {plain(dataset_name(printed))}",
+            "menu_book",
+            cases=printed,
+            acc_tab=_STATIC,
+        )
 
 
 def draw_pairs() -> None:
@@ -202,7 +220,7 @@ def _ask_shared(selection: Selection) -> bool:
 
 
 def _draw_what_is_behind(result: Result | None, selection: Selection) -> None:
-    """Draw how to get answers if there are none, then the conditions and cases behind the rows."""
+    """Draw how to get answers if there are none, then the conditions behind the rows."""
     stored_rows = [row for row in result.figures if not row.source] if result else []
     if result and not stored_rows:
         draw_empty(
@@ -219,7 +237,6 @@ def _draw_what_is_behind(result: Result | None, selection: Selection) -> None:
     if result is None:
         return
     draw_conditions_behind({row.label["model"] for row in stored_rows}, selection, "these models")
-    draw_cases_behind(result, selection)
 
 
 if __name__ == "__main__":
@@ -228,7 +245,7 @@ if __name__ == "__main__":
         lambda: draw_tabs(
             {
                 "Figures": draw_accuracy,
-                "Static and conversational": draw_static,
+                _STATIC: draw_static,
                 "Differences between arms": draw_pairs,
                 "Published": draw_publications,
                 "Endings and what-if": draw_endings,

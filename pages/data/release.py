@@ -79,7 +79,7 @@ def draw_report(report: ImportReport, release: Release) -> None:
     st.success(f"{summary}, on {report.cases:,} cases.", icon=":material/check:")
     with st.container(horizontal=True):
         link("accuracy", "Accuracy", "bar_chart")
-        link("transcripts", "Conversations", "forum")
+        link("transcripts", "Conversations", "forum", transcripts_part="Conversations")
         link("runs", "Runs", "play_arrow")
         link("compare", "Compare two", "compare_arrows")
         link("data", "Its cases", "database", dataset=release.name)

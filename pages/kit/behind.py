@@ -16,7 +16,7 @@ from core.store.selection import Selection
 from pages.kit.cached import read
 from pages.kit.controls import choose
 from pages.kit.look import END_SHORT, arm, plain
-from pages.kit.names import dataset_name
+from pages.kit.names import case_name, dataset_name
 from pages.kit.view import names_on
 
 _ROW = "row"
@@ -103,6 +103,7 @@ def _in_words(behind: Behind) -> str:
 
     words = [
         " → ".join(map(side_in_words, counts.sides)),
+        *map(case_name, behind.selection.cases or ()),
         "" if counts.group is None else dataset_name(counts.group) if counts.group else "no group stated",
         END_SHORT[counts.end_reason] if counts.end_reason else "",
         "" if counts.turns is None else f"{counts.turns} doctor turns",

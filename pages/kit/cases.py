@@ -15,7 +15,7 @@ from core.frameworks.base import framework_of
 from core.store.queries.trials import Conversation
 from pages.kit.chat import draw_answers_reasoning, draw_chat
 from pages.kit.controls import choose
-from pages.kit.look import END_SHORT, ROLE_ICON, RULE, RULE_SHORT, VERDICT, arm, badge, plain
+from pages.kit.look import ROLE_ICON, RULE, RULE_SHORT, VERDICT, arm, badge, plain
 from pages.kit.names import case_name, model_name
 from pages.kit.navigation import link
 from pages.kit.stored import ConversationRecord, reading
@@ -104,27 +104,6 @@ def choose_case(
 def clear_parameters(*keys: str) -> None:
     for key in keys:
         st.query_params.pop(key, None)
-
-
-def draw_trials(conversations: Sequence[Conversation], arm: str) -> None:
-    """Draw a line for each conversation of a case: a link to its transcript, the verdict in an arm, how it ended.
-
-    ``arm`` is "format:question type".
-    """
-    if not conversations:
-        st.caption("No trial of this case is stored.")
-    for conversation in conversations:
-        with st.container(horizontal=True, vertical_alignment="center"):
-            link("transcripts", f"Trial {conversation.trial + 1}", "forum", trial=conversation.trial_id)
-            verdict = conversation.verdicts.get(arm)
-            st.markdown(badge(verdict) if verdict in VERDICT else ":gray-badge[not graded]")
-            turns = (
-                f"{conversation.doctor_turns} doctor turns"
-                if conversation.doctor_turns is not None
-                else "no conversation"
-            )
-            ending = f", {END_SHORT[conversation.end_reason].lower()}" if conversation.end_reason else ""
-            st.caption(f"{turns}{ending}")
 
 
 def excluded_in_words(reasons: Mapping[Any, int]) -> str:

@@ -59,9 +59,11 @@ def draw_sections(sections: Mapping[str, Callable[..., None]], key: str, *argume
                 draw(*arguments)
 
 
-def draw_parts(parts: Mapping[str, tuple[Callable[[], None], str]], key: str) -> None:
+def draw_parts(
+    parts: Mapping[str, tuple[Callable[[], None], str]], key: str, on_change: Callable[[], None] | None = None
+) -> None:
     """Ask for a part of a page by its title and draw it below its caption; the URL stores the choice."""
-    chosen = choose("Part", list(parts), key, shape="segments", hidden=True)
+    chosen = choose("Part", list(parts), key, shape="segments", hidden=True, on_change=on_change)
     draw, caption = parts[chosen]
     if caption:
         st.caption(caption)

@@ -137,13 +137,16 @@ def draw_result(
     if it is given.
     """
     names = {**names, **section.words}
+    if section.by_size:
+        ordered = sorted(result.figures, key=lambda row: (row.estimate is None, row.estimate or 0.0))
+        result = replace(result, rows=tuple(ordered))
     draw_notes(result.notes, section.metric.page)
     if section.kind != "table":
         _draw_charts(section, result, names, (charts or {}).get(section.kind), on_row, name, titled=titled)
         _say_what_stars_mean(section, result, correction)
     if on_row is None and selection is not None and any(row.counts for row in result.figures):
         on_row = partial(open_counted, selection)
-    _draw_table(section, result, names, on_row, name)
+    _draw_table(section, result, names, on_row, name, selection)
 
 
 def draw_sections(sections: Iterable[Section], selection: Selection, **options: Any) -> None:
@@ -311,9 +314,28 @@ def _parts_of(section: Section) -> dict[str, str]:
 
 
 def _draw_table(
-    section: Section, result: Result, names: Mapping[str, str], on_row: Callable[[Row], None] | None, key: str
+    section: Section,
+    result: Result,
+    names: Mapping[str, str],
+    on_row: Callable[[Row], None] | None,
+    key: str,
+    selection: Selection | None,
 ) -> None:
     table = table_of(result, names, section)
+    if (cell_behind := section.cell_behind) and selection is not None:
+        lines = [row for row in result.rows if isinstance(row, Mapping)]
+        column_of = dict(zip(map(str, table), lines[0], strict=True))
+
+        def open_cell(place: int, head: str) -> None:
+            if opened := cell_behind(selection, lines[place], column_of[head]):
+                lead_to("transcripts", **behind_row(*opened))
+
+        shares = {
+            str(head): st.column_config.ProgressColumn(min_value=0, max_value=1, format="%.2f", color="auto")
+            for head in table.select_dtypes("float")
+        }
+        draw_table(table, key, shares, on_cell=open_cell)
+        return
 
     def open_row(place: int) -> None:
         row = result.rows[place]
@@ -348,7 +370,8 @@ def table_of(result: Result, names: Mapping[str, str], section: Section) -> pd.D
                 continue
             value = cells[name]
             head = section.axis if isinstance(row, Row) and name == row.columns.estimate and section.axis else ""
-            line[section.heads.get(name) or head or _head(name)] = _cell_value(name, value, names)
+            named = "" if isinstance(row, Row) else names.get(name, "")  # a column of a condition
+            line[section.heads.get(name) or head or named or _head(name)] = _cell_value(name, value, names)
             if name.startswith(_ADJUSTED):
                 line["Stars"] = "" if value is None else stars(value)
         if published and isinstance(row, Row):

@@ -29,6 +29,7 @@ def draw_table(
     columns: Mapping[str, Any] | None = None,
     *,
     on_row: Callable[[int], object] | None = None,
+    on_cell: Callable[[int, str], object] | None = None,
     marked: int | None = None,
     ids: Sequence[str] | None = None,
     styled: Callable[[pd.DataFrame], Styler] | None = None,
@@ -44,6 +45,7 @@ def draw_table(
         name: Key of the table and name of its file.
         columns: Column settings; by default fractions have three decimals.
         on_row: Called with the position (from 0) of a clicked row.
+        on_cell: Called with the position of the row and the column of a clicked cell.
         marked: Position of the selected row.
         ids: Identify the rows if their texts change over time.
         styled: Colours the rows.
@@ -64,6 +66,10 @@ def draw_table(
 
     def forward_click() -> None:
         picked = st.session_state[key].selection
+        if on_cell is not None:
+            for row, column in picked.cells:
+                on_cell(row, column)
+            return
         # A cell or the box of the row was clicked. A cell selection is not kept: it would hide a later click on a box.
         place = next((row for row, _ in picked.cells), next(iter(picked.rows), None))
         if on_row is not None and place is not None and place < len(shown_rows):
@@ -74,7 +80,7 @@ def draw_table(
         (selection_state := st.session_state.get(key)) is None or selection_state["selection"]["rows"] != [marked]
     ):
         mark(marked)
-    choosing: Any = "ignore" if on_row is None else forward_click
+    choosing: Any = "ignore" if on_row is None and on_cell is None else forward_click
     if _CASE in shown_rows:
         names = shown_rows[_CASE].map(case_name, na_action="ignore")
         if names.nunique() == shown_rows[_CASE].nunique():  # otherwise two cases would have one name
@@ -89,7 +95,7 @@ def draw_table(
         height=height or ("content" if len(table) <= _WHOLE else "auto"),
         alt=alt,
         on_select=choosing,
-        selection_mode=["single-row", "single-cell"],
+        selection_mode=["single-row", "single-cell"] if on_cell is None else "single-cell",
     )
     if len(table) > MOST_ROWS:
         st.caption(f"The first {MOST_ROWS:,} of {len(table):,} rows are shown; the download has all.")

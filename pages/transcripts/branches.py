@@ -67,7 +67,7 @@ def draw_families() -> None:
             icon=":material/account_tree:",
         )
         with st.container(horizontal=True):
-            link("transcripts", "Choose a conversation", "forum")
+            link("transcripts", "Choose a conversation", "forum", transcripts_part="Conversations")
             link("live", "Start a consultation", "play_arrow")
         return
 

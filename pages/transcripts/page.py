@@ -46,6 +46,7 @@ from pages.kit.tables import draw_pager, draw_steps, draw_table, offer_csv, page
 from pages.kit.view import specialties_in_order
 from pages.kit.watched import link_fork
 from pages.transcripts.branches import draw_branches
+from pages.transcripts.matrix import draw_matrix
 
 _CHAT_HEIGHT = 640
 """Height of the conversation in pixels."""
@@ -58,10 +59,14 @@ _ANALYSES: dict[str, Callable[[Case, Sequence[Event], str], None]] = {
 _PAGE = 50
 """Conversations on one page of the list."""
 _PAGE_NAME = "transcripts_page"
+"""URL parameter of the list’s page number."""
 _FILTERS = tuple(
     f"transcripts_{name}" for name in ("models", "case", "specialties", "ends", "words", "verdicts", "datasets", "runs")
 )
-"""URL parameter of the list’s page number."""
+_PART = "transcripts_part"
+_CHOSEN = ("trial", "row")
+_OTHERS = (_PAGE_NAME, "transcripts_by", "transcripts_arm", "transcripts_rule")
+"""URL parameters of the list in addition to ``_FILTERS``."""
 _RULE_LABELS = {"usual": "Usual", "mcq_loose": RULE["mcq_loose"], "mcq_strict": RULE["mcq_strict"], "differ": "Differ"}
 _RULE: dict[str, McqRule] = {"usual": "usual", "mcq_loose": "mcq_loose", "mcq_strict": "mcq_strict", "differ": "usual"}
 _SPEAKERS = {"anyone": "Anyone", "doctor": "Doctor", "patient": "Patient", "staff": "Staff"}
@@ -451,10 +456,20 @@ def draw_transcripts() -> None:
         draw_matches(selection, row, available.conversations)
 
 
+def draw_part() -> None:
+    """Ask for a part of the page and draw it: the cases, unless the address names conversations or another part."""
+    # the control has no state yet if the page is opened by a link
+    names = _CHOSEN if _PART in st.session_state else (*_CHOSEN, *_FILTERS, *_OTHERS)
+    if _PART not in st.query_params and any(name in st.query_params for name in names):
+        st.session_state[_PART] = "Conversations"
+    parts = {"Cases": (draw_matrix, ""), "Conversations": (draw_transcripts, ""), "Branches": (draw_branches, "")}
+    draw_parts(parts, _PART, on_change=_leave_conversations)
+
+
+def _leave_conversations() -> None:
+    if st.session_state[_PART] == "Cases":
+        clear_parameters(*_CHOSEN, _PAGE_NAME)
+
+
 if __name__ == "__main__":
-    show(
-        "Transcripts",
-        lambda: draw_parts(
-            {"Conversations": (draw_transcripts, ""), "Branches": (draw_branches, "")}, "transcripts_part"
-        ),
-    )
+    show("Transcripts", draw_part)

@@ -14,7 +14,7 @@ from core.store.database import Store
 from core.store.fold import fold
 from pages.kit.names import natural, unique_names
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, invalid, write_journal
-from tests.support.pages import button, has_button, trouble, words
+from tests.support.pages import has_button, trouble, words
 from tests.support.stores import copy_of
 
 Open = Callable[..., AppTest]
@@ -123,27 +123,6 @@ def test_the_old_address_of_reproduce_leads_to_published_figures(open_page: Open
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("answered_cases")
-def test_a_bar_leads_to_its_cases_and_a_case_to_its_trials(open_page: Open) -> None:
-    address = {"acc_bar_model": "openai/a", "acc_bar_format": "Multi-turn", "acc_case": "craftmd/case_1"}
-    app = open_page("accuracy", **address)
-    assert trouble(app) == []
-    cases = frame(app, "Counted")
-    assert list(cases["Case"]) == [f"CRAFT-MD case {n}" for n in range(CASES)]
-    assert list(cases["Score"]) == [1.0, *[0.0] * 7]
-    assert list(cases["Excluded"]) == [0, 1, *[0] * 6]
-    links = [link.proto.label for link in app.get("page_link")]
-    assert links[-2:] == ["Trial 1", "Trial 2"]
-    assert "Refused, excluded" in words(app)
-    assert not has_button(app, "Close")
-    opened = open_page("accuracy", **address, acc_outcome="Never right", behind="yes")  # as after a click on the bar
-    assert len(frame(opened, "Counted")) == 7
-    button(opened, "Close").click().run()
-    assert "behind" not in opened.query_params
-    assert not has_button(opened, "Close")
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("answered_cases")
 def test_the_address_keeps_split_interval_and_correction(open_page: Open) -> None:
     app = open_page("accuracy", acc_split="Specialty", correction="Benjamini–Hochberg", interval="Normal theory (t)")
     assert trouble(app) == []
@@ -153,27 +132,6 @@ def test_the_address_keeps_split_interval_and_correction(open_page: Open) -> Non
     # four cases of which one is right: 0.25 ± t(3) · 0.5 / √4 reaches below zero, as only the normal theory does
     low = own[(own["Group"] == "Dermatology") & (own["Format"] == "Multi-turn") & (own["Model"] == "openai/a")]["Low"]
     assert list(low) == [pytest.approx(0.25 - 3.182446 * 0.25, abs=5e-4)]
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("answered_cases")
-def test_the_boxes_of_the_drill_down_name_what_is_shown(open_page: Open) -> None:
-    """Choices of a link or a click that the filters then take away give way to one that is on show."""
-    app = open_page(
-        "accuracy", source=BOTH, acc_bar_model="GPT-4", acc_bar_format="Summarized", acc_bar_question="Free response"
-    )
-    boxes = ("acc_bar_model", "acc_bar_format", "acc_bar_question")
-    assert [app.selectbox(key=key).value for key in boxes] == ["gpt_4", "summarized", "frq"]
-    assert "without cases" in words(app)
-    app.multiselect(key="models").set_value(["openai/a"]).run()
-    assert trouble(app) == []
-    assert [app.selectbox(key=key).value for key in boxes] == ["openai/a", "vignette", "mcq"]
-    assert app.selectbox(key="acc_bar_model").options == ["openai/a"]
-    assert len(frame(app, "Counted")) == CASES
-    app.selectbox(key="acc_bar_format").set_value("multi_turn").run()
-    app.multiselect(key="formats").set_value(["vignette"]).run()
-    assert app.selectbox(key="acc_bar_format").value == "vignette"
-    assert set(frame(app, "Accuracy")["Format"]) == {"Vignette"}
 
 
 @pytest.mark.usefixtures("answered_cases")

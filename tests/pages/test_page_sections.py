@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from core.errors import AnamnesisError
 from core.measures.accuracy import report
-from core.measures.base import Counted, MetricRequest, Result, Row, Section, Side
+from core.measures.base import Columns, Counted, MetricRequest, Result, Row, Section, Side
 from core.measures.behind import Behind, read_address
+from core.measures.case_matrix import MATRIX
+from core.measures.compare import LOSSES
 from core.measures.notes import result_of
 from core.measures.registry import modules, sections
 from core.store.database import Store
@@ -110,9 +114,7 @@ def test_a_section_shows_the_rows_and_notes_of_its_metric(database: Path) -> Non
     assert with_rows >= LEAST_WITH_ROWS
 
 
-def test_a_line_opens_what_its_row_counts_and_nothing_if_the_row_does_not_say_what(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_line_or_cell_opens_what_it_counts_and_the_largest_loss_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[dict[str, str]] = []
     clicks: list[Callable[[int], None] | None] = []
     monkeypatch.setattr("pages.kit.section.draw_table", lambda table, key, on_row: clicks.append(on_row))
@@ -132,6 +134,18 @@ def test_a_line_opens_what_its_row_counts_and_nothing_if_the_row_does_not_say_wh
     for number in (0, 1):
         of_figures(number)
         of_trials(number)
-    behind, reading = opened
+    lines = ({"case": "ours/1", "a": 0.5, "b": None, "format": "vignette", "question_type": "mcq"},)
+    cells: list[Callable[[int, str], None]] = []
+    monkeypatch.setattr("pages.kit.section.draw_table", lambda table, key, columns, on_cell: cells.append(on_cell))
+    draw_result(MATRIX, Result("Cases", lines), {"a": "Model A"}, name="cases", selection=selection)
+    for column in ("Case", "Model A", "B"):
+        cells[0](0, column)
+    tables: list[pd.DataFrame] = []
+    monkeypatch.setattr("pages.kit.section.draw_table", lambda table, key, on_row: tables.append(table))
+    sizes = tuple(Row({"model": str(n)}, n, columns=Columns("difference")) for n in (0.1, None, -0.3, -0.2))
+    draw_result(replace(LOSSES, kind="table", columns=("model",)), Result("Losses", sizes), {}, name="losses")
+    assert tables[0]["Model"].tolist() == ["-0.3", "-0.2", "0.1", "None"]
+    behind, reading, cell = opened
+    assert read_address(cell["row"]) == Behind(replace(selection, cases=("ours/1",)), counts)
     assert (behind["page"], read_address(behind["row"])) == ("transcripts", Behind(selection, counts))
     assert reading == {"page": "transcripts", "trial": "run/1/0"}

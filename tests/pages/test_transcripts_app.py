@@ -76,7 +76,7 @@ def listed(app: AppTest) -> list[tuple[str, int]]:
 
 @pytest.mark.slow
 def test_fifty_are_listed_at_a_time_with_their_number(filled: Store, open_page: Open) -> None:
-    app = open_page("transcripts")
+    app = open_page("transcripts", transcripts_part="Conversations")
     assert trouble(app) == []
     assert "**60** of 60 conversations" in words(app)
     assert listed(app)[:3] == [("case 0", 1), ("case 0", 2), ("case 1", 1)]
@@ -86,6 +86,18 @@ def test_fifty_are_listed_at_a_time_with_their_number(filled: Store, open_page: 
     assert len(listed(second)) == 10
     for nonsense in ("-1", "²"):
         assert trouble(open_page("transcripts", transcripts_page=nonsense)) == []
+
+
+def test_the_page_begins_with_the_cases_and_leaves_the_conversations_for_them(filled: Store, open_page: Open) -> None:
+    """Of two trials of a case one is right, which counts as right; those of case 8 were refused."""
+    app = open_page("transcripts", transcripts_case="case_7")
+    assert listed(app) == [("case 7", 1), ("case 7", 2)]
+    app.segmented_control(key="transcripts_part").set_value("Cases").run()
+    assert (trouble(app), len(app.dataframe[0].value)) == ([], CASES)
+    assert "transcripts_case" not in app.query_params
+    app.segmented_control(key="matrix").set_value("all_right").run()
+    right = app.dataframe[0].value
+    assert (len(right), set(right["Of"]), "case 8" in set(right["Case"])) == (CASES - 1, {1}, False)
 
 
 def test_filters_stand_in_the_address_and_go_together(filled: Store, open_page: Open) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import threading
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from core.figures.narrow import in_one_column
 from core.figures.picture import COLUMN_MM, WIDTH_MM, check_name, picture_of, without_links
 from core.figures.report import chart_of, figure_of, with_caption
 from core.measures.base import Columns, Row
+from core.measures.comparison import compare_cases
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -64,6 +66,25 @@ def test_a_curve_runs_along_its_place_and_a_click_gives_the_row() -> None:
     assert (list(lines["b"].x), list(lines["b"].y)) == ([0], [0.2]), "no point without an estimate"
     assert lines["Model A"].customdata[1][0] == "Model A<br>50: 0.500 (0.300 – 0.600)<br>8 cases"
     assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("Dialogue done, %", "Recall")
+
+
+def test_a_difference_shows_its_p_when_pointed_at() -> None:
+    compared = replace(compare_cases({1: 1.0, 2: 1.0}, {1: 0.0, 2: 0.0}), adjusted_p=1.0)
+    row = Row({"model": "a"}, -1.0, -1.0, 0.2, 2, columns=Columns("difference"), comparison=compared)
+    (dots_drawn,) = chart_of([row], kind="dots").data
+    # of the four signs of two equal changes, two are as extreme
+    assert dots_drawn.customdata[0][0].endswith("2 cases, p 0.5000, adjusted 1.0000")
+
+
+def test_changes_of_several_models_in_one_place_are_in_the_models_colours() -> None:
+    compared = replace(compare_cases({1: 1.0, 2: 1.0}, {1: 0.0, 2: 0.0}), adjusted_p=0.01)
+    rows = [
+        Row({"model": model, "specialty": name}, -1.0, n=2, columns=Columns("difference"), comparison=compared)
+        for model in "ab"
+        for name in ("Neurology", "Cardiology")
+    ]
+    drawn = chart_of(rows, kind="dots", series="model", place="specialty", names=NAMES, colours=COLOURS)
+    assert {trace.name: trace.marker.color for trace in drawn.data} == {NAMES[name]: COLOURS[name] for name in "ab"}
 
 
 def test_a_bar_of_zero_has_an_outline_and_others_have_none() -> None:

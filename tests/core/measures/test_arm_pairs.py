@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,18 @@ from reproduce import Release, values_of_arms
 
 from core.cli.app import main
 from core.datasets.published import published_tests
+from core.measures.base import MetricRequest
+from core.measures.compare import report_pairs
 from core.measures.paired import Against, arm_pairs
 from core.stats.bootstrap import mean_distribution
 from core.stats.corrections import adjusted
 from core.stats.differences import bootstrap_difference, unpaired_difference
 from core.store.database import Store
 from core.store.queries.answers import CaseScore
+from core.store.selection import Selection
 from tests.benchmarks.small_release import import_folder
+from tests.core.measures.test_behind import mixed
+from tests.support.stores import copy_of
 
 FORMATS = ("vignette", "multi_turn", "single_turn", "summarized")
 RELEASE = Path(os.environ.get("ANAMNESIS_CRAFTMD_RELEASE", ""))
@@ -74,6 +80,21 @@ def test_arms_of_different_groups_or_without_shared_cases_are_not_compared() -> 
     ]
     assert [pair.names for pair in arm_pairs(scores, "all")] == [("vignette", "multi_turn")]
     assert arm_pairs(scores, "all", "specialty") == []
+
+
+def test_published_losses_stand_next_to_own_ones_on_the_same_cases_only(tmp_path: Path) -> None:
+    """a falls on its four cases by 1/3 and 1/2, rises by 1/2 and stays; GPT-4 falls from .486 to .264 in table 4."""
+    store = copy_of(mixed, tmp_path)
+    selection = Selection(formats=("vignette", "multi_turn"), question_types=("frq",), origins=("mine",))
+    rows = {row.label["model"]: row for row in report_pairs.rows(MetricRequest(store, selection), published=True)}
+    assert rows["openai/a"].estimate == pytest.approx((-1 / 3 - 1 / 2 + 1 / 2 + 0) / 4)
+    printed = rows["gpt_4"]
+    assert (printed.estimate, printed.low, printed.comparison) == (pytest.approx(0.264 - 0.486), None, None)
+    assert "table 4" in printed.source
+    of_specialty = report_pairs.rows(MetricRequest(store, selection), by="specialty", published=True)
+    assert "Dermatology" in {row.label["specialty"] for row in of_specialty if row.source}
+    others = MetricRequest(store, replace(selection, case_sets=("ours",)))
+    assert {row.source for row in report_pairs.rows(others, published=True)} == {""}
 
 
 def report(capsys: pytest.CaptureFixture[str], *options: str) -> list[dict[str, Any]]:

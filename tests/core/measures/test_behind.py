@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from core.journal import TrialLine, seed_of
 from core.measures.accuracy import report as accuracy
 from core.measures.base import Counted, Metric, MetricRequest, Row, Side
 from core.measures.behind import Behind, read_address, trials_behind
+from core.measures.case_matrix import cell_behind
+from core.measures.case_matrix import report_case_matrix as case_matrix
 from core.measures.compare import report_pairs as pairs
 from core.measures.endings import report as endings
 from core.store.database import Store
@@ -144,6 +147,43 @@ def test_a_row_opens_the_conversations_that_it_counts(store: Store) -> None:
 @pytest.mark.slow
 def test_a_row_of_any_split_and_selection_opens_the_conversations_that_it_counts(store: Store) -> None:
     assert faults_in(RESULTS, store) == []
+
+
+def test_the_matrix_says_which_cases_every_condition_fails_and_a_cell_opens_its_answers(store: Store) -> None:
+    """A case is wrong below half. a's third trial of case 1 counts, repeats and answers that were not given do not."""
+    judged_by_h = "openai/b · grader openai/h (6 of 14 answers)"
+    after_conversations = [
+        ("ours/3", 0, 1 / 2, 0, "differ", 2, 3),
+        ("ours/2", 1 / 2, 1, 0, "differ", 1, 3),
+        ("ours/1", 2 / 3, 1, 0, "differ", 1, 3),
+        ("ours/4", 1, 1, None, "all_right", 0, 2),
+    ]
+    on_vignettes = [
+        ("ours/2", 0, 0, None, "all_wrong", 2, 2),
+        ("ours/3", 1 / 2, 1 / 2, None, "all_right", 0, 2),
+        ("ours/1", 1, 1, None, "all_right", 0, 2),
+        ("ours/4", 1, 1, None, "all_right", 0, 2),
+    ]
+    remembered = cache(lambda query, *args, **more: query(store, *args, **more))
+    columns = ("case", "openai/a", "openai/b", judged_by_h, "outcome", "failed", "counted")
+    for selection, expected in ((Selection(), after_conversations), (Selection(formats=("vignette",)), on_vignettes)):
+        request = MetricRequest(store, selection, query=remembered)
+        lines = list(case_matrix.rows(request))
+        assert [tuple(line.get(column) for column in columns) for line in lines] == expected
+        for outcome in ("all_wrong", "all_right", "differ"):
+            only = [line["case"] for line in case_matrix.rows(request, outcome=outcome)]
+            assert only == [line["case"] for line in lines if line["outcome"] == outcome]
+    request = MetricRequest(store, query=remembered)
+    *_, of_case_1, of_case_4 = case_matrix.rows(request)
+    for model in ("openai/a", judged_by_h):
+        cell = cell_behind(request.selection, of_case_1, model)
+        assert cell is not None
+        behind = read_address(Behind(*cell).address)
+        parts = trials_behind(replace(request, selection=behind.selection), behind.counts)
+        assert set(parts["counted"].values()) == {"ours/1"}
+        assert len(parts["right"]) / len(parts["counted"]) == of_case_1[model]
+    assert cell_behind(request.selection, of_case_4, judged_by_h) is None
+    assert cell_behind(request.selection, of_case_4, "case") is None
 
 
 def opened(store: Store, counts: Counted, selection: Selection = Selection()) -> dict[str, list[str]]:  # noqa: B008
