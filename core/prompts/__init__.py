@@ -52,7 +52,8 @@ _OTHER_PARTS: Mapping[str, str] = {"belief": "belief", "facts": "ledger", "judge
 before a conversation is stored with its case, and the hash of the cases is in the condition: ``sections``, and also
 ``filter`` and ``profile``, whose role profiler is no seat. Facts are stored with the model that took them from a case.
 """
-_ROLES = frozenset((*LIMITS, "doctor", "grader"))
+ANY_ROLE = "any"
+"""The role of a prompt for every seat but the grader, such as ``repair``."""
 FORMER_PACKS = "former_packs.yaml"
 
 
@@ -80,12 +81,6 @@ class Prompt:
     hash: str = ""
     max_tokens: int = LIMIT
     quoted: tuple[str, ...] = ()
-
-    @property
-    def parts(self) -> Collection[str]:
-        """The parts of a condition that the prompt belongs to: mostly the seat of its role."""
-        part = _OTHER_PARTS.get(self.name, self.role)
-        return (part,) if part in {*_ROLES, *_OTHER_PARTS.values()} else _ROLES - {"grader"}
 
     def taken(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values for the template: with defaults of the ``LATER_INPUTS`` that the prompt names.
@@ -126,15 +121,23 @@ class PromptPack:
     def parts(self) -> Mapping[str, str]:
         """Seat, or another part of a condition → hash of its prompts: templates, limits of replies and quoted inputs.
 
-        A prompt of no known role, such as ``repair``, belongs to every part. The grader's hash covers its own templates
-        alone, because verdicts have been stored under it.
+        The grader's hash covers its own templates alone, because verdicts have been stored under it.
         """
         texts: dict[str, str] = defaultdict(str)
         for name, prompt in sorted(self.prompts.items()):
             text = f"{name}\0{prompt.source}\0"
-            for part in prompt.parts:
+            for part in self.parts_of(prompt):
                 texts[part] += text if part == "grader" else f"{text}{prompt.max_tokens} {prompt.quoted}\0"
         return {part: hashlib.sha256(text.encode()).hexdigest()[:_HASH_LENGTH] for part, text in texts.items()}
+
+    def parts_of(self, prompt: Prompt) -> Collection[str]:
+        """Return the parts of a condition that a prompt belongs to: mostly the seat of its role."""
+        if prompt.role == ANY_ROLE:
+            return {other.role for other in self.prompts.values() if other.name not in _OTHER_PARTS} - {
+                ANY_ROLE,
+                "grader",
+            }
+        return (_OTHER_PARTS.get(prompt.name, prompt.role),)
 
     def render(self, name: str, /, **values: Any) -> str:
         return self.prompts[name].render(**values)

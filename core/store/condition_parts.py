@@ -98,7 +98,7 @@ def unchanged_prompts(run: Run) -> dict[str, Prompt]:
     except (AnamnesisError, OSError):
         return {}
     same = {part for part, hash_ in pack.parts.items() if hash_ == prompts_hash(run, part)}
-    return {name: prompt for name, prompt in sorted(pack.prompts.items()) if same.issuperset(prompt.parts)}
+    return {name: prompt for name, prompt in sorted(pack.prompts.items()) if same.issuperset(pack.parts_of(prompt))}
 
 
 def _of_tested(run: Run) -> tuple[str, str]:
