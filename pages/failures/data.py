@@ -22,11 +22,10 @@ from core.measures.paired import read_scores
 from core.store.database import Store
 from core.store.queries.answers import wrong_answers
 from core.store.queries.judged_facts import FORM
-from core.store.selection import Selection
+from core.store.selection import Selection, conditions
 from pages.kit.cached import cached_query, read
 from pages.kit.names import natural
 from pages.kit.notes import basis, notes_on
-from pages.kit.samples import sample_of
 from pages.kit.view import names_on
 
 GROUPS: dict[str, tuple[Format, ...]] = {"talk": AFTER_CONVERSATION, "vignette": ("vignette",), "all": APPLIES}
@@ -37,6 +36,10 @@ _IN_PROCESS = 2_000
 """Up to this many conversations are read here; starting a process would take longer."""
 _SECONDS_EACH = 0.003
 """Approximate seconds to find the causes of a conversation’s wrong answers."""
+_SAMPLE = 500
+"""Conversations of a sample, over all conditions."""
+_LEAST = 20
+"""Conversations of each condition, if so many share the sample that it would have fewer."""
 _COLUMNS = [
     "trial_id", "model", "case_key", "format", "question_type", "cause", "counted", "judged",
 ]  # fmt: skip
@@ -94,7 +97,8 @@ def attributing(selection: Selection, judge: Judge | None, *, again: bool = Fals
     if few or extract.whole.exists():
         _LAST[key] = extract
         return Attributing(extract, _work_on(extract, few, again=again), selection)
-    shown = sample_of(selection)
+    share = round(_SAMPLE / max(1, len(read(conditions, selection))))
+    shown = replace(selection, sample=max(_LEAST, share))
     part = Causes(Store().path, replace(shown, question_types=None), judge)
     return Attributing(part, _work_on(part, few=True, again=again), shown, extract)
 

@@ -87,10 +87,8 @@ def _cases_of_makers(cursor: duckdb.DuckDBPyConnection, *makers: str) -> set[Cas
     return {(str(key), str(content)) for key, content in cursor.execute(sql, [list(makers)]).fetchall()}
 
 
-def cases_without_items(
-    cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None, rules: Sequence[str] = ()
-) -> list[Case]:
-    """Return the cases of selected trials without items, or with items by an earlier version of their maker.
+def cases_without_items(cursor: duckdb.DuckDBPyConnection, rules: Sequence[str] = ()) -> list[Case]:
+    """Return the cases of stored trials without items, or with items by an earlier version of their maker.
 
     ``rules`` are the present names of versioned makers: with "rules-2", items by "rules-1" are an earlier version's.
     """
@@ -103,7 +101,7 @@ def cases_without_items(
             NOT list_contains($rules, newest.made_by) AND list_contains(
                 list_transform($rules, lambda name: split_part(name, '-', 1)), split_part(newest.made_by, '-', 1))))
         ORDER BY cases.case_key"""
-    select(cursor, selection)
+    select(cursor)
     return [case_from(row) for row in records(cursor.execute(sql, {"rules": list(rules)}))]
 
 
