@@ -64,8 +64,9 @@ class Record:
     """One trial as a measure reads it; the case includes its profile.
 
     ``answers`` have format, question_type, response and ``verdicts`` by rule; ``calls`` are the requests to models;
-    ``summary`` is one mapping with the ``summary``. All are empty unless the measure ``needs`` them. ``against`` is the
-    case's newest list as JSON, if the measure is ``against`` a kind of list and the case has one.
+    ``summary`` is one mapping with the ``summary``; ``probes`` have the turn and the ``ranked`` diagnoses. All are
+    empty unless the measure ``needs`` them. ``against`` is the case's newest list as JSON, if the measure is
+    ``against`` a kind of list and the case has one.
     """
 
     trial_id: str
@@ -74,6 +75,7 @@ class Record:
     answers: tuple[Mapping[str, Any], ...] = ()
     calls: tuple[Mapping[str, Any], ...] = ()
     summary: tuple[Mapping[str, Any], ...] = ()
+    probes: tuple[Mapping[str, Any], ...] = ()
     against: str | None = None
 
 

@@ -1,7 +1,8 @@
 """Causes of wrong answers: shares by model, the answers, and accuracy without errors caused by the patient."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -10,7 +11,7 @@ import streamlit as st
 from core.figures.marks import Mark, dots
 from core.figures.shares import Segment, stacked
 from core.figures.style import Axis
-from core.jobs.background import Job, job_at
+from core.jobs.background import job_at
 from core.judging.judgement import Judge
 from core.measures.attribution import AFTER_CONVERSATION, Cause
 from core.measures.base import Result, Row
@@ -73,26 +74,6 @@ Rules on words decide none of this. When people read marks by such rules, 26 of 
 """
 
 
-def draw_extract(
-    work: Job[bool | None],
-    key: str,
-    doing: str,
-    starting: str,
-    of: str,
-    label: str,
-    begin: Callable[..., object],
-    *args: object,
-) -> bool:
-    """Return whether a background process is done; otherwise draw its progress, or a button to begin ``again``."""
-    work.join(_WAIT_S)
-    if work.running:
-        st.fragment(draw_work, run_every=0.5)(work, doing, starting, key, of, figures=False)
-    elif work.result is None:
-        st.info(plain(work.error or "Stopped before the end."), icon=":material/pause:")
-        st.button(label, key=f"{key}_again", on_click=in_callback(begin), args=args, kwargs={"again": True})
-    return not work.running and work.result is not None
-
-
 def draw_causes(selection: Selection) -> None:
     """Ask for the answers, and draw their causes once these are computed."""
     (case_set,) = selection.case_sets or ("",)
@@ -111,8 +92,15 @@ def draw_causes(selection: Selection) -> None:
     extract, work, selection, all_answers = attributing(asked, judge)
     if all_answers is not None:
         _draw_rest(all_answers, selection, seconds_for_all(asked))
-    words = ("Looking for causes", "Reading the answers…", "trials", "Find the causes")
-    if not draw_extract(work, "failures", *words, attributing, asked, judge):
+    work.join(_WAIT_S)
+    if work.running:
+        doing = ("Looking for causes", "Reading the answers…", "failures", "trials")
+        st.fragment(draw_work, run_every=0.5)(work, *doing, figures=False)
+    elif work.result is None:
+        st.info(plain(work.error or "Stopped before the end."), icon=":material/pause:")
+        begin_again = partial(in_callback(attributing), again=True)
+        st.button("Find the causes", key="failures_again", on_click=begin_again, args=(asked, judge))
+    if work.running or work.result is None:
         draw_view_notes(names_on(selection), selection.conditions or (), selection)
         draw_answers(unattributed(selection), names_on(selection))
         return

@@ -13,8 +13,6 @@ from core.jobs.judge import Judging
 from core.judging.judgement import Judge
 from core.measures.attribution import AFTER_CONVERSATION, APPLIES, Cause
 from core.measures.base import Result, Row
-from core.measures.belief import CALIBRATION, COURSE, Beliefs, calibrations, curves
-from core.measures.extracts import Extract
 from core.measures.failures import Causes, cause_shares, left_out_notes, patient_effects
 from core.measures.ledger import read_conversations
 from core.measures.notes import sample_notes
@@ -60,7 +58,7 @@ def _conversations(selection: Selection) -> int:
     return int(read_conversations(Store(), selection, None)[["whole", "broken"]].sum().sum())
 
 
-def _work_on(extract: Extract, few: bool, *, again: bool = False) -> Job[bool | None]:
+def _work_on(extract: Causes, few: bool, *, again: bool = False) -> Job[bool | None]:
     """Return the job of an extract, started if necessary; its result is ``None`` if it was stopped."""
     work = job_at(extract)
     reusable = work is not None and (work.running or (not again and (work.result is None or extract.whole.exists())))
@@ -123,13 +121,6 @@ def unattributed(selection: Selection) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["case_key", *columns])
 
 
-def believing(selection: Selection, *, again: bool = False) -> tuple[Beliefs, Job[bool | None]]:
-    """Return the extract of beliefs on a selection’s case sets and its job, started if necessary."""
-    whole = replace(_whole(selection), formats=None)
-    extract = Beliefs(Store().path, whole)
-    return extract, _work_on(extract, _conversations(whole) <= _IN_PROCESS, again=again)
-
-
 def _whole(selection: Selection) -> Selection:
     """Return a selection without the filters that are applied when an extract is read."""
     return replace(selection, conditions=None, question_types=None, datasets=None, specialties=None)
@@ -154,15 +145,3 @@ def answers_behind(extract: Causes, selection: Selection, model: str, cause: Cau
     listed = extract.read(within=selection, model=model, cause=cause)
     keys = [(natural(case), trial) for case, trial in zip(listed["case_key"], listed["trial_id"], strict=True)]
     return listed.iloc[sorted(range(len(keys)), key=keys.__getitem__)]
-
-
-@cached_query(entries=12)
-def beliefs(extract: Beliefs, selection: Selection) -> dict[str, Result]:
-    """Return section title → result, for the selected conversations of a finished extract."""
-    table = extract.read(within=selection)
-    names = names_on(selection)
-    notes = notes_on(basis(selection), {model: words for model, words in names.items() if model in set(table["model"])})
-    return {
-        COURSE.title: Result(COURSE.title, tuple(curves(table)), notes),
-        CALIBRATION.title: Result(CALIBRATION.title, tuple(calibrations(table))),
-    }

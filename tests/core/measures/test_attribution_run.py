@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from core.events import Utterance
-from core.measures import extracts
+from core.measures import failures
 from core.measures.attribution import CAUSES, Attribution, Cause
 from core.measures.failures import Causes, WrongAnswers, attribution_table, cause_shares, patient_effects
 from core.measures.measuring import measure_trials
@@ -153,7 +153,7 @@ def test_all_formats_that_can_be_attributed_by_default(filled: Store) -> None:
 
 @pytest.mark.slow
 def test_an_extract_continues_after_a_stop(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extracts, "PART", 2)
+    monkeypatch.setattr(failures, "PART", 2)
     first, progress_reports, parts = Causes(filled.path, CHOSEN, None), list[tuple[int, int]](), list[slice]()
 
     def table(rows: WrongAnswers, part: slice, original: Callable[..., Any] = WrongAnswers.table) -> Any:
