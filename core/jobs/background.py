@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import threading
 import time
@@ -24,6 +25,8 @@ from core.store.database import Store
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+_ENDS_WITHIN_S = 5.0
+"""Seconds that the end of the program waits for a job."""
 _REMEMBERED = 6
 """Maximum of ended jobs whose results stay readable."""
 
@@ -83,7 +86,8 @@ class Job(Generic[T]):
         except AnamnesisError as error:
             self.error = str(error)
         except Exception as error:  # no caller awaits this thread, so the error goes to the page and to the log
-            _log.exception("The job broke off.")
+            if threading.main_thread().is_alive():  # at the end of the program, work is cut off at any place
+                _log.exception("The job broke off.")
             self.error = f"It broke off: {str(error) or type(error).__name__}."
         finally:
             self.finished_at = time.time()
@@ -126,6 +130,16 @@ def begin(key: Hashable, do: Callable[[StepProgress, Stop], T], title: str = "")
 
 
 # measuring
+
+
+@atexit.register
+def _end_jobs() -> None:
+    """Let the jobs end before the program: a thread that is cut off inside DuckDB would abort the process."""
+    running = [job for job in list(_jobs.values()) if job.running]
+    for job in running:
+        job._stop.ask("The program ends.")
+    for job in running:
+        job.join(_ENDS_WITHIN_S)
 
 
 _settled: dict[Path, str] = {}
