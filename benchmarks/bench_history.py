@@ -33,14 +33,14 @@ def main() -> None:
 
 
 def _measure() -> None:
-    from core.frameworks.consultation.measures.history_taking import HISTORY, make_items
-    from core.measures.missing import measure_missing
+    from core.frameworks.consultation.measures.history_taking import HISTORY
+    from core.measures.measuring import measure_trials
     from core.store.database import Store
 
     started = time.perf_counter(), time.process_time()
-    make_items(Store())
+    HISTORY.prepare(Store(), lambda: False)
     items = time.perf_counter(), time.process_time()
-    done = measure_missing(Store(), HISTORY)
+    done = measure_trials(Store(), [HISTORY])
     ended = time.perf_counter(), time.process_time()
     rows = [
         (name, *(f"{after - before:.1f}" for before, after in zip(first, last, strict=True)))
@@ -50,7 +50,7 @@ def _measure() -> None:
             ("both", started, ended),
         )
     ]
-    table(f"Measuring {done.measured:,} conversations in one process", ("", "wall s", "CPU s"), rows)
+    table(f"Measuring {done:,} conversations in one process", ("", "wall s", "CPU s"), rows)
 
 
 def _read() -> None:

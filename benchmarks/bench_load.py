@@ -309,7 +309,7 @@ def build(database: Path, release: Path | None) -> list[str]:
     os.environ["ANAMNESIS_DB"] = str(database)
     from core.frameworks.craftmd.release import RELEASE
     from core.jobs.release.importing import import_release
-    from core.measures.missing import measure_missing
+    from core.measures.measuring import measure_trials
     from core.measures.registry import measures
     from core.store.database import Store
     from core.store.sample import add_sample
@@ -321,8 +321,7 @@ def build(database: Path, release: Path | None) -> list[str]:
         layout = RELEASE.find(release, str(release))
         import_release(store, layout, list(layout.models))
     if not SMOKE:
-        for measure in measures().values():
-            measure_missing(store, measure)
+        measure_trials(store, measures().values())
     with store.read() as cursor:
         rows = cursor.execute("SELECT trial_id FROM trials ORDER BY hash(trial_id) LIMIT 12").fetchall()
     return [trial_id for (trial_id,) in rows]

@@ -22,7 +22,7 @@ from common import sized
 
 from core.datasets.library import library
 from core.frameworks.craftmd import PAPER_ARMS
-from core.measures.missing import measure_missing
+from core.measures.measuring import measure_trials
 from core.measures.registry import measures
 from core.store.database import Store
 from core.store.queries.cases import add_cases
@@ -66,8 +66,7 @@ FURTHER_RUNS: tuple[Planned, ...] = (
 def fill(store: Store, conversations: int = CONVERSATIONS) -> int:
     """Write a study of about this many conversations to an empty database; return its number of answers."""
     add_sample(store)
-    for measure in measures().values():
-        measure_missing(store, measure, processes=0)
+    measure_trials(store, measures().values(), processes=0)
     n_cases = max(1, conversations // TRIALS // len(RUNS))
     library_cases = library()
     with store.write() as connection:

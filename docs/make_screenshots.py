@@ -135,8 +135,7 @@ def sample(page: Page, narrow: Page, address: str) -> None:
     page.get_by_role("button", name="Open the sample study").click()
     page.get_by_text("The sample study is stored").wait_for()
     settle(page)
-    for words in ("Not measured yet", "Measuring:"):
-        page.get_by_text(words).first.wait_for(state="hidden")
+    page.get_by_text("Measuring:").first.wait_for(state="hidden")
     page.mouse.wheel(0, -5_000)
     settle(page)
     take(page, "sample")

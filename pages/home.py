@@ -6,18 +6,13 @@ from typing import Any
 
 import streamlit as st
 
-from core import access
-from core.callbacks import ProgressCallback, StopCallback
 from core.datasets.library import demonstration, library
 from core.figures.report import chart_of
 from core.frameworks.base import title_of
-from core.jobs.background import Job, begin, begin_all, job_at, measuring_all
 from core.jobs.progress import ask_to_stop, run_state
 from core.live.start import start_demonstration
 from core.measures.accuracy import printed_twice, published_rows
 from core.measures.base import Row
-from core.measures.missing import count_missing, seconds_for
-from core.measures.registry import measures
 from core.models.register import own_names
 from core.store.database import Store
 from core.store.queries.runs import RunProgress
@@ -37,8 +32,7 @@ from pages.kit.campaigns import (
 from pages.kit.cases import excluded_in_words
 from pages.kit.figures import draw_figure
 from pages.kit.get_model import draw_offers
-from pages.kit.jobs import draw_work
-from pages.kit.look import STATE_ICON, duration, in_callback, plain, when
+from pages.kit.look import STATE_ICON, in_callback, plain, when
 from pages.kit.names import RELEASED, case_name, model_colours, model_name, unique_names
 from pages.kit.navigation import go_to, link
 from pages.kit.page import RunningWork, running_work, show
@@ -144,7 +138,6 @@ def draw_sample() -> None:
         if button.button("Open the sample study", icon=":material/science:", width="stretch", **only("local")):
             with st.spinner("Unpacking…"):
                 add_sample(Store())
-            begin_waiting(tuple(measures()))
             st.rerun()
 
 
@@ -194,7 +187,6 @@ def draw_study(runs: list[RunProgress]) -> None:
             for conversation in recent:
                 name = plain(f"{model_name(conversation.doctor)} on {case_name(conversation.case_key)}")
                 link("live", name, "play_circle", trial=conversation.trial_id)
-    draw_waiting()
 
 
 def _work_elsewhere() -> list[RunningWork]:
@@ -253,61 +245,6 @@ def exclusions(rows: Sequence[Row]) -> str:
         return "No answer is excluded."
     total = reasons.total() + sum(row.more["n_trials"] for row in rows)
     return f"{reasons.total():,} of {total:,} answers are excluded: {excluded_in_words(reasons)}."
-
-
-def counting() -> Job[dict[str, int]]:
-    """Return the job that counts the unread conversations of each measure, started once for each state of the store."""
-    store = Store()
-    key = ("missing", str(store.path), access.visible_owner(), store.version)
-
-    def count(tell: ProgressCallback, stop: StopCallback) -> dict[str, int]:
-        return {name: n for name, measure in measures().items() if not stop() and (n := count_missing(store, measure))}
-
-    return job_at(key) or begin(key, count)
-
-
-def begin_waiting(names: tuple[str, ...]) -> None:
-    begin_all(Store(), [measures()[name] for name in names])
-
-
-def draw_waiting() -> None:
-    """Draw the missing measures, with one button that computes all of them."""
-    work = measuring_all(Store())
-    if work is not None and work.running:
-        st.fragment(draw_work, run_every=1.0)(work, "Measuring", "Starting…", "home", figures=False)
-        return
-    if work is not None and work.error:
-        st.error(plain(work.error))
-    counted = counting()
-    if counted.running:
-
-        @st.fragment(run_every=1.0)
-        def wait() -> None:
-            st.caption(":material/hourglass: Checking which measures are missing…")
-            if not counted.running:
-                st.rerun()
-
-        wait()
-        return
-    waiting = counted.result
-    if not waiting:
-        return
-    by_name = measures()
-    seconds = sum(seconds_for(by_name[name], n) for name, n in waiting.items())
-    with st.container(border=True, horizontal=True, vertical_alignment="center"):
-        counts = ", ".join(f"{(by_name[name].title or name).lower()} of {n:,}" for name, n in waiting.items())
-        st.markdown(
-            f"**Not measured yet:** {plain(counts)} conversations. This takes about {duration(max(2.0, seconds))}, "
-            "once, and calls no model.",
-            width="stretch",
-        )
-        st.button(
-            "Measure them all",
-            icon=":material/straighten:",
-            on_click=in_callback(begin_waiting),
-            args=(tuple(waiting),),
-            **only("run"),
-        )
 
 
 if __name__ == "__main__":

@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import time
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
-from core import __version__
+from core import __version__, paths
 from core.cli.removed import REMOVED
 from core.errors import AnamnesisError, UsageError
 
@@ -138,8 +139,16 @@ def main(arguments: list[str] | None = None) -> int:
     for command in (" ".join(words[:2]), " ".join(words[:1])):
         if command in REMOVED:
             return _complain(f"`{command}` was removed in version 0.6: {REMOVED[command]}", 2)
+    started = time.time()
     try:
         status = typer.main.get_command(app).main(arguments, prog_name="python -m core", standalone_mode=False)
+        database = paths.expanded(paths.database_path())
+        files = (database, database.with_name(f"{database.name}.wal"))
+        if any(file.exists() and file.stat().st_mtime >= started for file in files):
+            from core.cli.options import measure_stored  # commands that store nothing need not import it
+            from core.store.database import Store
+
+            measure_stored(Store())
     except TyperException as error:
         return _complain(error.format_message().rstrip(".") + " (see --help).", 2)
     except AnamnesisError as error:

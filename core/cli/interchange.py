@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from core.cli.options import WithCases, WithNames, counting, folded_store, print_names, selected
+from core.cli.options import WithCases, WithNames, counting, measured_store, print_names, selected
 from core.errors import UsageError
 from core.export.withheld import withheld_in_words
 from core.interchange.every_eval_ever import Publisher, Relationship, write_evaluations
@@ -28,7 +28,7 @@ def export_eee(
     """Write scores and answers in the format Every Eval Ever 0.3.0: two files for each condition."""
     if not organization.strip():
         raise UsageError("--organization is empty: say who publishes the evaluation.")
-    store = folded_store()
+    store = measured_store()
     publisher = Publisher(organization.strip(), relationship)
     with counting("conditions") as show:
         written = write_evaluations(

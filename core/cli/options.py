@@ -12,7 +12,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -38,11 +38,13 @@ from core.export.withheld import ALLOW
 from core.jobs.estimate import JobEstimate
 from core.jobs.progress import Headway, Progress
 from core.measures.base import Positional, cell_in_words
+from core.measures.measuring import measure_trials
+from core.measures.registry import measures
 from core.models.prices import LOCAL
 from core.models.registry import load_registry
 from core.spreadsheets import inert
 from core.store.conditions import SEPARATOR, doctor_of
-from core.store.database import Store
+from core.store.database import NotWritableError, Store
 from core.store.fold import fold
 from core.store.queries.runs import run_ids, stored_names
 from core.store.selection import Selection
@@ -228,6 +230,19 @@ def folded_store() -> Store:
     for damage in report.damaged:
         print(f"Not all is shown: {damage.message}", file=sys.stderr)
     return store
+
+
+def measured_store() -> Store:
+    """Return the store of ``folded_store`` after all its trials are measured."""
+    store = folded_store()
+    measure_stored(store)
+    return store
+
+
+def measure_stored(store: Store) -> None:
+    """Measure the stored trials that are not measured yet; a read-only database stays as it is."""
+    with counting("Measuring") as show, suppress(NotWritableError):
+        measure_trials(store, measures().values(), progress=show)
 
 
 def run_id_of(store: Store, name: str) -> str:

@@ -21,7 +21,7 @@ from core.cli.options import (
     Out,
     Runs,
     counting,
-    folded_store,
+    measured_store,
     new_file,
     option_of,
     print_rows,
@@ -108,7 +108,7 @@ def _command(metric: Metric) -> Any:
         filter_options |= _DEVELOPMENT
 
     def command(**given: Any) -> int:
-        store = folded_store()
+        store = measured_store()
         filters = {name: given[name] for name in filter_options}
         # figures that are only published can be asked for, too
         published = {figure.model for figure in accuracy_figures()} if given.get("published") else ()
@@ -242,7 +242,7 @@ def report_evaluation(
     if suffix not in REPORT_FORMS:
         raise UsageError(f"{out}: the name must end in {' or '.join(f'.{name}' for name in REPORT_FORMS)}.")
     _, render = REPORT_FORMS[suffix]
-    store = folded_store()
+    store = measured_store()
     run_ids = list(dict.fromkeys(run_id_of(store, name) for name in run))
     texts = {**_texts(write or (), applies=True), **_texts(not_applicable or (), applies=False)}
     appendix = out.with_name(f"{out.stem}-prompts.md")

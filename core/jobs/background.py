@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import threading
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -17,14 +18,15 @@ from core.errors import AnamnesisError
 from core.frameworks.release import Release
 from core.jobs.progress import Stop
 from core.jobs.release.importing import ImportReport, import_copy
-from core.measures.base import Measure
-from core.measures.missing import Measured, count_missing, measure_missing
+from core.measures.measuring import measure_trials
+from core.measures.registry import measures
 from core.store.database import Store
-from core.store.selection import Selection
 
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+_ENDS_WITHIN_S = 5.0
+"""Seconds that the end of the program waits for a job."""
 _REMEMBERED = 6
 """Maximum of ended jobs whose results stay readable."""
 
@@ -84,7 +86,8 @@ class Job(Generic[T]):
         except AnamnesisError as error:
             self.error = str(error)
         except Exception as error:  # no caller awaits this thread, so the error goes to the page and to the log
-            _log.exception("The job broke off.")
+            if threading.main_thread().is_alive():  # at the end of the program, work is cut off at any place
+                _log.exception("The job broke off.")
             self.error = f"It broke off: {str(error) or type(error).__name__}."
         finally:
             self.finished_at = time.time()
@@ -110,7 +113,7 @@ def remove_job(key: Hashable) -> None:
 
 
 def running_jobs() -> list[Job[Any]]:
-    return [job for job in list(_jobs.values()) if job.running and job.title]
+    return [job for job in list(_jobs.values()) if job.running and job.title and job.planned]
 
 
 def begin(key: Hashable, do: Callable[[StepProgress, Stop], T], title: str = "") -> Job[T]:
@@ -129,65 +132,36 @@ def begin(key: Hashable, do: Callable[[StepProgress, Stop], T], title: str = "")
 # measuring
 
 
-def begin_measuring(store: Store, measure: Measure, selection: Selection | None = None) -> Job[Measured]:
-    """Start to compute the missing scores of a measure, or return the job that does so."""
-    access.require("run")
+@atexit.register
+def _end_jobs() -> None:
+    """Let the jobs end before the program: a thread that is cut off inside DuckDB would abort the process."""
+    running = [job for job in list(_jobs.values()) if job.running]
+    for job in running:
+        job._stop.ask("The program ends.")
+    for job in running:
+        job.join(_ENDS_WITHIN_S)
 
-    def do(tell: ProgressCallback, stop: Stop) -> Measured:
-        return measure_missing(store, measure, selection, progress=tell, stop=stop)
 
-    return begin(_measuring(store, measure), do, f"Measuring: {measure.title or measure.name}")
+_settled: dict[Path, str] = {}
+"""Database → its version after all that can be measured was measured."""
 
 
-def measuring_few(store: Store, measure: Measure, selection: Selection) -> Job[Measured]:
-    """Return the job that measures a few trials for a page, started if necessary; it needs no right.
+def keep_measured(store: Store) -> Job[None] | None:
+    """Measure in the background the trials that are not measured yet, after other jobs, which it would slow down.
 
-    Its key includes the state of the database, so that it is not repeated if nothing has changed.
+    Returns ``None`` if another job runs, or if nothing was stored since all was measured.
     """
-    key = (*_measuring(store, measure), store.version, selection)
-
-    def do(tell: ProgressCallback, stop: Stop) -> Measured:
-        return measure_missing(store, measure, selection, progress=tell, stop=stop, processes=0)
-
-    return job_at(key) or begin(key, do)
-
-
-def measuring(store: Store, measure: Measure) -> Job[Measured] | None:
-    """Return the running or last job for a measure and a database, or ``None``."""
-    return job_at(_measuring(store, measure))
-
-
-def begin_all(store: Store, measures: Sequence[Measure]) -> Job[None]:
-    """Start to compute the missing scores of these measures, one measure after another."""
-    access.require("run")
-    todo = {measure.name: count_missing(store, measure) for measure in measures}
-    planned = sum(todo.values())
+    if _settled.get(store.path) == store.version or running_jobs():
+        return None
 
     def do(tell: ProgressCallback, stop: Stop) -> None:
-        done = 0
-        for measure in measures:
-            part = begin_measuring(store, measure)
-            while part.running:
-                part.join(0.2)
-                tell(done + part.done, planned)
-                if stop():
-                    part.stop()
-            if part.error:
-                raise AnamnesisError(part.error)
-            if stop():
-                return
-            done += todo[measure.name]
+        with access.acting(access.HERE):  # also conversations that the visitor does not see
+            done = True
+            while done:
+                _settled[store.path] = store.version  # after an error, too, until something is stored
+                done = measure_trials(store, measures().values(), progress=tell, stop=stop) > 0
 
-    return begin(_measuring(store), do)
-
-
-def measuring_all(store: Store) -> Job[None] | None:
-    """Return the running or last job for all measures, or ``None``."""
-    return job_at(_measuring(store))
-
-
-def _measuring(store: Store, measure: Measure | None = None) -> tuple[str, ...]:
-    return "measuring", str(store.path), measure.name if measure else ""
+    return begin(("measuring", store.path), do, "Measuring")
 
 
 # importing a release

@@ -1,7 +1,7 @@
 """What a measure and a metric are.
 
 A *measure* reads the record of one trial and returns scores with their evidence; scores are stored under its name and
-version (``core.measures.missing`` computes those that are missing). A *metric* reduces stored scores to rows: an
+version as soon as the trial is stored (``core.measures.measuring``). A *metric* reduces stored scores to rows: an
 estimate with its interval, the number behind it, what was excluded and why. ``core.measures.registry`` finds both.
 """
 
@@ -64,8 +64,9 @@ class Record:
     """One trial as a measure reads it; the case includes its profile.
 
     ``answers`` have format, question_type, response and ``verdicts`` by rule; ``calls`` are the requests to models;
-    ``summary`` is one mapping with the ``summary``. All are empty unless the measure ``needs`` them. ``against`` is the
-    case's newest list as JSON, if the measure is ``against`` a kind of list and the case has one.
+    ``summary`` is one mapping with the ``summary``; ``probes`` have the turn and the ``ranked`` diagnoses. All are
+    empty unless the measure ``needs`` them. ``against`` is the case's newest list as JSON, if the measure is
+    ``against`` a kind of list and the case has one.
     """
 
     trial_id: str
@@ -74,14 +75,15 @@ class Record:
     answers: tuple[Mapping[str, Any], ...] = ()
     calls: tuple[Mapping[str, Any], ...] = ()
     summary: tuple[Mapping[str, Any], ...] = ()
+    probes: tuple[Mapping[str, Any], ...] = ()
     against: str | None = None
 
 
 class Measure(ABC):
     """Reads records of trials. Subclasses define ``name``, ``version`` and ``scores``; their docstring is the help.
 
-    A measure has no state, because worker processes read the records. Scores count as missing when the ``version``, the
-    content of the case or the list that it is measured ``against`` changes.
+    A measure has no state, because worker processes read the records. A trial is measured again when the ``version``,
+    the content of the case or the list that it is measured ``against`` changes.
     """
 
     name: ClassVar[str]
@@ -89,21 +91,17 @@ class Measure(ABC):
     reads: ClassVar[Trials] = "all"
     against: ClassVar[Lists | None] = None
     needs: ClassVar[tuple[TrialPart, ...]] = ()
-    parcel: ClassVar[int] = 200
-    """Trials that are read between two checks for a stop."""
     title: ClassVar[str] = ""
     """What it measures, in a few words; if empty, the name is shown."""
     page: ClassVar[str] = ""
     """The page that shows its scores; if empty, More measures does."""
-    seconds_each: ClassVar[float] = 0.005
-    """Approximate seconds for one trial on one core."""
 
     @abstractmethod
     def scores(self, record: Record) -> Iterable[Score]:
         """Yield the scores of a trial; none if the measure does not apply to it."""
 
-    def prepare(self, store: Store, selection: Selection | None, stop: StopCallback) -> bool:
-        """Prepare what all trials need; return whether it is available."""
+    def prepare(self, store: Store, stop: StopCallback) -> bool:
+        """Store what all trials need; return whether it is stored, which it is not after a stop."""
         return True
 
 
@@ -421,7 +419,7 @@ class Metric:
     ``empty`` is the sentence if there are no rows, ``starts`` are the ways to make some. ``compared``: whether its rows
     compare conditions, so that differences between these matter. ``page`` shows it; without one it is on the page More
     measures. ``noted``: whether its rows are figures of conditions and get the notes on these. ``measure`` is the
-    measure that must have read the trials first, if the metric reduces its scores.
+    measure whose scores it reduces: a note counts the trials without these scores.
     """
 
     name: str
@@ -453,6 +451,7 @@ def metric(
     compared: bool = True,
     page: str = "",
     noted: bool = True,
+    measure: Measure | None = None,
     starts: tuple[Start, ...] = (),
 ) -> Callable[[Callable[..., Iterable[Listed]]], Metric]:
     """Turn a function into a metric; its docstring is the help of ``report NAME``."""
@@ -466,7 +465,8 @@ def metric(
         compared,
         page,
         noted,
-        starts=starts,
+        measure,
+        starts,
     )
 
 

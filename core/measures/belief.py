@@ -27,9 +27,9 @@ resample cases; the interval of the calibration error is biased upwards: chance 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -39,16 +39,22 @@ from core.case import Case
 from core.events import EndReason, Probed
 from core.frameworks.starts import BELIEF, CAMPAIGN
 from core.knowledge.base import knowledge, normalise_name
-from core.measures.base import CASES_OF_RUNS, Columns, MetricRequest, Row, Section, bounded, metric
-from core.measures.extracts import Extract, ExtractRows
+from core.measures.base import (
+    CASES_OF_RUNS,
+    Columns,
+    Measure,
+    MetricRequest,
+    Record,
+    Row,
+    Score,
+    Section,
+    bounded,
+    metric,
+)
 from core.stats.bootstrap import column_intervals
 from core.stats.intervals import unless_alike
 from core.stats.ratios import RESAMPLES, percentiles, resampled_sums
-from core.store.database import Store
-from core.store.queries.case_labels import specialties_of
-from core.store.queries.cases import cases_of
-from core.store.queries.probes import probed_conversations, probes_of_trials
-from core.store.selection import Selection
+from core.store.queries.scores import TrialPart, Trials, series_of_trials
 from core.text.extraction import names_answer
 
 CLOSURE = 0.5
@@ -158,20 +164,21 @@ SHARES: tuple[int, ...] = tuple(range(10, 101, 10))
 """Per cent of a conversation's replies at which curves are read."""
 
 
-CaseTrajectory = tuple[str, str, Trajectory]
-"""A model, the key of a case, and the trajectory of one conversation about this case."""
+def series_of(course: Trajectory) -> dict[str, tuple[float, ...]]:
+    return {name: tuple(float(getattr(belief, name)) for belief in course.beliefs) for name in QUANTITIES}
 
 
-def belief_table(courses: Iterable[CaseTrajectory]) -> pd.DataFrame:
+def belief_table(courses: Iterable[tuple[str, str, Mapping[str, Sequence[float]]]]) -> pd.DataFrame:
     """Return a row for each belief, in the order of turns; conversations are numbered.
 
+    ``courses`` are the model, the case's key and the ``series_of`` each conversation.
     Columns: model, case_key, ``conversation`` (the number), and the ``QUANTITIES``.
     Conversations without a probe have no row.
     """
     rows = [
-        (model, case_key, conversation, *(getattr(belief, name) for name in QUANTITIES))
+        (model, case_key, conversation, *belief)
         for conversation, (model, case_key, course) in enumerate(courses)
-        for belief in course.beliefs
+        for belief in zip(*(course[name] for name in QUANTITIES), strict=True)
     ]
     types = dict.fromkeys(QUANTITIES, "float64") | {"leads": "bool", "model": "str", "case_key": "str"}
     return pd.DataFrame(rows, columns=["model", "case_key", "conversation", *QUANTITIES]).astype(types)
@@ -250,55 +257,23 @@ def _ece(sums: Floats) -> Floats:
     return np.asarray(np.abs(probability - right).sum(axis=1) / weight.sum(axis=1))
 
 
-class ProbedConversations(ExtractRows):
-    """The probed conversations of a selection whose case is stored."""
+class Beliefs(Measure):
+    """The doctor's belief after each probe: the scores ``QUANTITIES`` at the end, with their course as series."""
 
-    def __init__(self, store: Store, selection: Selection | None = None) -> None:
-        with store.read() as cursor:
-            conversations = probed_conversations(cursor, selection)
-            self._cases = cases_of(cursor, (conversation.case for conversation in conversations))
-            self._specialties = specialties_of(cursor, self._cases)
-        self._store = store
-        self._conversations = [conversation for conversation in conversations if conversation.case in self._cases]
+    name = "belief"
+    title = "Beliefs"
+    page = "failures"
+    reads: ClassVar[Trials] = "probed"
+    needs: ClassVar[tuple[TrialPart, ...]] = ("probes",)
 
-    def __len__(self) -> int:
-        return len(self._conversations)
-
-    def table(self, chosen: slice) -> pd.DataFrame:
-        """Return the ``belief_table`` of a slice of the conversations, with data set and specialty of the case."""
-        conversations = self._conversations[chosen]
-        with self._store.read() as cursor:
-            probes = probes_of_trials(cursor, [conversation.trial_id for conversation in conversations])
-        courses: list[CaseTrajectory] = []
-        for conversation in conversations:
-            course = trajectory(
-                self._cases[conversation.case], probes.get(conversation.trial_id, ()), conversation.end_reason
-            )
-            courses.append((conversation.model, conversation.case[0], course))
-        places = pd.DataFrame(
-            [
-                (self._cases[conversation.case].dataset, self._specialties[conversation.case])
-                for conversation in conversations
-            ],
-            columns=["dataset", "specialty"],
-            dtype="str",
-        )
-        return (
-            belief_table(courses)
-            .join(places, on="conversation")
-            .assign(conversation=lambda rows: rows["conversation"] + chosen.start)
-        )
+    def scores(self, record: Record) -> Iterator[Score]:
+        probes = [Probed.model_construct(turn=p["turn"], differential=tuple(p["ranked"])) for p in record.probes]
+        for name, series in series_of(trajectory(record.case, probes)).items():
+            if series:
+                yield Score(name, series[-1], series=series)
 
 
-@dataclass(frozen=True)
-class Beliefs(Extract):
-    """The beliefs in every probed conversation of a selection."""
-
-    selection: Selection
-    name = "beliefs"
-
-    def rows(self, store: Store) -> ProbedConversations:
-        return ProbedConversations(store, self.selection)
+BELIEFS = Beliefs()
 
 
 BeliefPart = Literal["curves", "calibration"]
@@ -309,6 +284,7 @@ BeliefPart = Literal["curves", "calibration"]
     *CASES_OF_RUNS,
     empty="No belief is stored: the reference doctor reports it, and a campaign can ask other doctors for it after "
     "every reply. Conversations whose patient had a persona count only if their run is chosen.",
+    measure=BELIEFS,
     starts=(CAMPAIGN, BELIEF),
     page="failures",
 )
@@ -317,8 +293,8 @@ def report(
     part: Annotated[BeliefPart, "Which figures: the curves, or how far they are calibrated."] = "curves",
 ) -> Iterator[Row]:
     """Report the belief in the right diagnosis over the conversation, and its calibration (Brier, ECE)."""
-    with request.progress("conversations") as show:
-        beliefs = ProbedConversations(request.store, request.selection).in_parts(show)
+    with request.store.read() as cursor:
+        beliefs = belief_table(series_of_trials(cursor, BELIEFS, request.selection))
     yield from curves(beliefs) if part == "curves" else calibrations(beliefs)
 
 

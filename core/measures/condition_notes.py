@@ -25,7 +25,6 @@ from core.store.queries.cases import CaseTraits, case_traits
 from core.store.queries.run_cases import Extent, extents
 from core.store.selection import Selection, conditions
 from core.text.profiles import WITHOUT_PROFILE
-from core.text.unsaid import MEASURE
 from core.words import ASKS_FOR
 
 Arm = tuple[Format, QuestionType]
@@ -281,7 +280,7 @@ def _cut_replies(extents: Sequence[Extent], arms: Collection[Arm] | None, name: 
 def _unsaid(extents: Sequence[Extent], arms: Collection[Arm] | None, name: NameOf) -> Iterator[Note]:
     for extent in extents if _has_part("summariser", arms) else ():
         stored, measured, unsaid = extent.summaries
-        waiting = f"{stored - measured:,} more are not measured yet (report {MEASURE}). " if stored > measured else ""
+        waiting = f"{stored - measured:,} more are not measured yet. " if stored > measured else ""
         if unsaid or waiting:
             text = (
                 f"{name(extent.model)}: {unsaid:,} of {measured:,} summaries state an age or a sex that no message "

@@ -6,16 +6,25 @@ judges are never mixed.
 
 from __future__ import annotations
 
+import hashlib
 import math
+import os
+import shutil
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain, groupby
-from typing import Annotated, Literal
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
+from itertools import chain, count, groupby
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from core import __version__, access
+from core.callbacks import ProgressCallback, StopCallback
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
 from core.frameworks.starts import CAMPAIGN, FACTS, Missing
 from core.judging.judgement import Judge
@@ -41,15 +50,16 @@ from core.measures.base import (
     metric,
 )
 from core.measures.belief import trajectory
-from core.measures.extracts import Extract, ExtractRows
 from core.measures.ledger import read_judge
 from core.measures.paired import ArmOf, by_arm
+from core.processes import read_by
 from core.reviews.state import in_progress
 from core.stats.differences import PairedCounts, paired_counts, paired_difference
 from core.stats.ratios import ratio, ratio_intervals
 from core.stats.smoothed import mean_interval
 from core.store.database import Store
 from core.store.display_names import model_name
+from core.store.fold import content_state
 from core.store.queries.answers import CaseScore, case_scores, wrong_answers
 from core.store.queries.case_labels import specialties_of
 from core.store.queries.cases import cases_of
@@ -59,7 +69,7 @@ from core.store.queries.utterances import last_turns
 from core.store.selection import McqRule, Selection
 
 
-class WrongAnswers(ExtractRows):
+class WrongAnswers:
     """The wrong or excluded answers of a selection with their evidence, in the order of model, case and trial.
 
     ``judge``: whose judgements of conversations count; by default the most recent judge, ``None`` without any.
@@ -125,16 +135,108 @@ class WrongAnswers(ExtractRows):
         return attribution_table(attributions).join(pd.DataFrame(places, columns=["dataset", "specialty"], dtype="str"))
 
 
-@dataclass(frozen=True)
-class Causes(Extract):
-    """The causes of the wrong answers of a selection, in the columns of ``WrongAnswers.table``."""
+PART = 1_000
+"""Conversations of a part of ``Causes``; a stop loses at most one part."""
+_STORED = 12
+"""Tables of causes next to a database; the oldest are deleted first."""
+_NARROWED = {
+    "conditions": "model",
+    "question_types": "question_type",
+    "datasets": "dataset",
+    "specialties": "specialty",
+}
+"""Field of a selection → the column of ``Causes`` that it filters."""
 
+
+@dataclass(frozen=True)
+class Causes:
+    """The causes of the wrong answers of a selection, in the columns of ``WrongAnswers.table``, next to the database.
+
+    Over a large study they take minutes and much memory: they are computed in parts, each a Parquet file, which are
+    merged in the end, and a figure reads only the columns and rows that it shows. The key is the content of the
+    database, the visitor and the choices: a write that adds nothing to the content, such as scores, leaves it valid.
+    """
+
+    path: Path
     selection: Selection
     judge: Judge | None
-    name = "causes"
+    state: str = field(init=False)
+    seen_by: access.Visitor = field(init=False, repr=False, compare=False)
+    whole: Path = field(init=False, repr=False, compare=False)
+    """The merged file, which exists when all causes are known; in a temporary folder if the usual one is read-only."""
 
-    def rows(self, store: Store) -> WrongAnswers:
-        return WrongAnswers(store, self.selection, self.selection.mcq_rule, self.judge)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "state", f"{content_state(Store(self.path))} {access.visible_owner()}")
+        object.__setattr__(self, "seen_by", access.visitor())
+        digest = hashlib.sha256(f"{__version__} {self}".encode()).hexdigest()[:16]
+        next_to_database = self.path.with_suffix(".extracts")
+        folder = next_to_database if os.access(self.path.parent, os.W_OK) else Path(_temporary().name)
+        object.__setattr__(self, "whole", folder / f"causes-{digest}.parquet")
+
+    def make(self, tell: ProgressCallback, stop: StopCallback, *, few: bool) -> bool:
+        """Compute the missing parts, in this process if trials are ``few``; return whether all causes are known.
+
+        After a stop or a kill, the next call continues. Raises ``AnamnesisError`` if the process ends early.
+        """
+        done, planned = 0, 0 if self.whole.exists() else 1
+        with closing(read_by(0 if few else 1, (_Part(self, number) for number in count()))) as parts:
+            while done < planned and not stop():
+                done, planned = next(parts)
+                tell(done, planned)
+        _wrong_answers.cache_clear()
+        return done == planned
+
+    def read(self, columns: list[str] | None = None, *, within: Selection | None = None, **equal: Any) -> pd.DataFrame:
+        """Return these columns of the rows whose other columns have the values of ``equal``.
+
+        ``within`` filters by the conditions, question types, sources and specialties of a selection.
+        """
+        chosen = {column: getattr(within, name) for name, column in _NARROWED.items()} if within else {}
+        filters = [
+            *((column, "in", list(values)) for column, values in chosen.items() if values),
+            *((column, "==", value) for column, value in equal.items()),
+        ]
+        return pd.read_parquet(self.whole, columns=columns, filters=filters or None)
+
+
+@dataclass(frozen=True)
+class _Part:
+    causes: Causes
+    number: int
+
+    def read(self) -> tuple[int, int]:
+        """Compute the part if it is missing; return (conversations done, conversations in all)."""
+        whole = self.causes.whole
+        if whole.exists():
+            return 0, 0
+        with access.acting(self.causes.seen_by):
+            wrong, last = _wrong_answers(self.causes), (self.number + 1) * PART
+            parts = [whole.with_suffix("") / str(start) for start in range(0, max(1, len(wrong)), PART)]
+            if self.number < len(parts) and not parts[self.number].exists():
+                _write(wrong.table(slice(last - PART, last)), parts[self.number])
+        if last >= len(wrong):
+            _write(pd.concat(map(pd.read_parquet, parts), ignore_index=True), whole)
+            oldest_first = sorted(whole.parent.iterdir(), key=lambda path: path.stat().st_mtime)
+            for path in (whole.with_suffix(""), *oldest_first[:-_STORED]):
+                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        return min(last, len(wrong)), len(wrong)
+
+
+@lru_cache(maxsize=1)
+def _wrong_answers(causes: Causes) -> WrongAnswers:
+    return WrongAnswers(Store(causes.path), causes.selection, causes.selection.mcq_rule, causes.judge)
+
+
+@cache
+def _temporary() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="anamnesis-")
+
+
+def _write(table: pd.DataFrame, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    table.to_parquet(draft, row_group_size=10_000)  # small row groups, so that a filter by model skips the others
+    draft.replace(path)
 
 
 def attribution_table(attributions: Iterable[Attribution]) -> pd.DataFrame:
@@ -302,8 +404,12 @@ def report(
         yield from _judges(store, selection)
         return
     wrong_answers = WrongAnswers(store, selection, rule)
+    parts = []
     with request.progress("conversations") as show:
-        table = wrong_answers.in_parts(show)
+        for start in range(0, max(1, len(wrong_answers)), PART):
+            parts.append(wrong_answers.table(slice(start, start + PART)))
+            show(min(start + PART, len(wrong_answers)), len(wrong_answers))
+    table = pd.concat(parts, ignore_index=True)
     if part == "patient":
         with store.read() as cursor:
             yield from patient_effects(table, case_scores(cursor, selection, rule))

@@ -23,13 +23,14 @@ from core.frameworks.starts import in_terminal
 from core.judging.form import RUBRIC, forms
 from core.judging.judgement import Judge
 from core.judging.worth import Given, single_answers
-from core.measures.base import CaseTrials, Listed, Metric, MetricRequest, NameOf, Note, Result, Row, Severity
+from core.measures.base import CaseTrials, Listed, Measure, Metric, MetricRequest, NameOf, Note, Result, Row, Severity
 from core.measures.condition_notes import Arm, Basis, in_order, notes_of, read_basis
 from core.measures.extent import changed_keys, read_extents
 from core.stats.power import detectable_effect
 from core.store.database import Store
 from core.store.queries.judgements import answers_given
 from core.store.queries.run_cases import Extent
+from core.store.queries.scores import unmeasured
 from core.store.selection import Selection, conditions, sample_size
 
 
@@ -71,10 +72,20 @@ def result_of(
         data_set_name=data_set_name,
     )
     sampled = sample_notes(request.read, request.selection) if rows else ()
+    unread = unmeasured_notes(request, metric.measure) if rows and metric.measure else ()
     between = detectable_between(request.case_values, basis.extents) if rows and metric.compared else ()
     sizes = [*between, *detectable_notes(rows)]
     of_judges = judge_notes(request) if rows and request.judges else ()
-    return Result(metric.title, rows, in_order([*sampled, *request.notes, *of_judges, *notes, *sizes]))
+    return Result(metric.title, rows, in_order([*sampled, *unread, *request.notes, *of_judges, *notes, *sizes]))
+
+
+def unmeasured_notes(request: MetricRequest, measure: Measure) -> Iterator[Note]:
+    """Yield a note on the trials that the measure has not read against the present cases and lists."""
+    with request.store.read() as cursor:
+        number = len(unmeasured(cursor, measure, request.selection))
+    if number:
+        text = f"Not measured against the present cases and lists, and left out: {number:,} conversations."
+        yield Note("not_measured", text, "high")
 
 
 def read_given(

@@ -23,7 +23,6 @@ from core import frameworks
 from core.errors import AnamnesisError, UsageError
 from core.frameworks.starts import CAMPAIGN
 from core.measures.base import Columns, Filter, Listed, Measure, Metric, MetricRequest, Row, Section, add_extensions
-from core.measures.missing import measure_missing
 from core.stats.bootstrap import bootstrap_interval
 from core.stats.scores import score_interval
 from core.store.queries.scores import case_means, evidence
@@ -107,9 +106,6 @@ class ScoreMeans:
         request: MetricRequest,
         part: Annotated[Literal["means", "evidence"], "Means by condition, or the evidence of each score."] = "means",
     ) -> Iterator[Listed]:
-        """Yield a row for each condition and score, or for each piece of evidence, after measuring missing trials."""
-        with request.progress("trials") as show:
-            measure_missing(request.store, self.measure, request.selection, progress=show)
         if part == "evidence":
             with request.store.read() as cursor:
                 yield from evidence(cursor, self.measure, request.selection)

@@ -22,7 +22,6 @@ class UnsaidInSummaries(Measure):
     version: ClassVar[str] = VERSION
     reads: ClassVar[Trials] = "summarised"
     needs: ClassVar[tuple[TrialPart, ...]] = ("summary",)
-    seconds_each = 0.001
 
     def scores(self, record: Record) -> Iterator[Score]:
         summary = record.summary[0]["summary"]

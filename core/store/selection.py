@@ -39,7 +39,7 @@ from core.store.conditions import (
 )
 from core.store.counted_rule import COUNTED_RULE, strictly
 from core.store.database import Store
-from core.store.queries.runs import CAMPAIGNS, ORIGIN_SQL, ORIGINS, Origin, Run, run_records
+from core.store.queries.runs import CAMPAIGNS, ORIGIN_SQL, ORIGINS, WATCHED, Origin, Run, run_records
 from core.store.tables import TableRow, arrow_table, schema_of
 
 McqRule = Literal["usual", "mcq_loose", "mcq_strict"]
@@ -264,6 +264,13 @@ def select(
     if chosen.sample is not None:
         cursor.execute(_SAMPLE, {"sample": chosen.sample})
     return conditions_found
+
+
+def select_all(cursor: duckdb.DuckDBPyConnection) -> None:
+    """Create the tables of ``select`` for all stored trials, also for repeats and trials that no figure counts."""
+    everything = Selection(sources=(*CAMPAIGNS, *WATCHED), development=True)
+    select(cursor, everything)
+    choose(cursor, everything)
 
 
 def sample_size(cursor: duckdb.DuckDBPyConnection, selection: Selection) -> tuple[int, int]:

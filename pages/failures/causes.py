@@ -1,7 +1,8 @@
 """Causes of wrong answers: shares by model, the answers, and accuracy without errors caused by the patient."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -10,11 +11,12 @@ import streamlit as st
 from core.figures.marks import Mark, dots
 from core.figures.shares import Segment, stacked
 from core.figures.style import Axis
-from core.jobs.background import Job, job_at
+from core.jobs.background import job_at
 from core.judging.judgement import Judge
 from core.measures.attribution import AFTER_CONVERSATION, Cause
 from core.measures.base import Result, Row
-from core.measures.failures import CAUSES_SECTION, EFFECTS_SECTION
+from core.measures.failures import CAUSES_SECTION, EFFECTS_SECTION, Causes
+from core.measures.notes import read_sample_size
 from core.store.selection import Selection
 from pages.failures.answers import ANSWER, ORDER, draw_answers
 from pages.failures.data import (
@@ -26,6 +28,7 @@ from pages.failures.data import (
     seconds_for_all,
     unattributed,
 )
+from pages.kit.cached import read
 from pages.kit.case.facts import ask_judge, draw_form, judge_words, people_words
 from pages.kit.case.why import CAUSE
 from pages.kit.cases import behind, clear_parameters, open_behind
@@ -33,12 +36,12 @@ from pages.kit.controls import choose
 from pages.kit.empty import draw_no_match
 from pages.kit.figures import draw_conditions_behind
 from pages.kit.jobs import draw_work
-from pages.kit.look import arm, in_callback, plain
+from pages.kit.look import arm, duration, in_callback, plain
 from pages.kit.names import model_colours
 from pages.kit.notes import draw_view_notes
-from pages.kit.samples import draw_rest
 from pages.kit.section import draw_result
 from pages.kit.view import in_words, names_on, narrow, offered, row_of_controls
+from pages.kit.visitor import only
 
 _COLOUR: dict[Cause, tuple[str, str]] = {
     "doctor_never_asked": ("#D55E00", "white"), "doctor_concluded_wrongly": ("#0072B2", "white"),
@@ -71,26 +74,6 @@ Rules on words decide none of this. When people read marks by such rules, 26 of 
 """
 
 
-def draw_extract(
-    work: Job[bool | None],
-    key: str,
-    doing: str,
-    starting: str,
-    of: str,
-    label: str,
-    begin: Callable[..., object],
-    *args: object,
-) -> bool:
-    """Return whether a background process is done; otherwise draw its progress, or a button to begin ``again``."""
-    work.join(_WAIT_S)
-    if work.running:
-        st.fragment(draw_work, run_every=0.5)(work, doing, starting, key, of, figures=False)
-    elif work.result is None:
-        st.info(plain(work.error or "Stopped before the end."), icon=":material/pause:")
-        st.button(label, key=f"{key}_again", on_click=in_callback(begin), args=args, kwargs={"again": True})
-    return not work.running and work.result is not None
-
-
 def draw_causes(selection: Selection) -> None:
     """Ask for the answers, and draw their causes once these are computed."""
     (case_set,) = selection.case_sets or ("",)
@@ -108,17 +91,16 @@ def draw_causes(selection: Selection) -> None:
     judge = ask_judge()
     extract, work, selection, all_answers = attributing(asked, judge)
     if all_answers is not None:
-        draw_rest(
-            job_at(all_answers),
-            selection,
-            seconds_for_all(asked),
-            lambda: begin_all_causes(all_answers),
-            "failures_all",
-            doing="Looking for causes",
-            label="Find all causes",
-        )
-    words = ("Looking for causes", "Reading the answers…", "trials", "Find the causes")
-    if not draw_extract(work, "failures", *words, attributing, asked, judge):
+        _draw_rest(all_answers, selection, seconds_for_all(asked))
+    work.join(_WAIT_S)
+    if work.running:
+        doing = ("Looking for causes", "Reading the answers…", "failures", "trials")
+        st.fragment(draw_work, run_every=0.5)(work, *doing, figures=False)
+    elif work.result is None:
+        st.info(plain(work.error or "Stopped before the end."), icon=":material/pause:")
+        begin_again = partial(in_callback(attributing), again=True)
+        st.button("Find the causes", key="failures_again", on_click=begin_again, args=(asked, judge))
+    if work.running or work.result is None:
         draw_view_notes(names_on(selection), selection.conditions or (), selection)
         draw_answers(unattributed(selection), names_on(selection))
         return
@@ -157,6 +139,30 @@ def draw_causes(selection: Selection) -> None:
             lambda model, cause: answers_behind(extract, selection, model, cause),
         )
     _draw_effects(attributed.effects, selection, scope)
+
+
+def _draw_rest(extract: Causes, sample: Selection, seconds: float) -> None:
+    """Draw the button that finds the causes of all answers, or the progress of this job."""
+    work = job_at(extract)
+    if work is not None and work.running:
+        st.fragment(draw_work, run_every=1.0)(work, "Looking for causes", "Starting…", "failures_all", "trials")
+        return
+    if work is not None and work.error:
+        st.error(plain(work.error), icon=":material/error:")
+    _, trials = read(read_sample_size, sample)
+    with st.container(border=True, horizontal=True, vertical_alignment="center"):
+        st.markdown(
+            f"**Figures of all {trials:,} trials** take about {duration(max(2.0, seconds))}, once.", width="stretch"
+        )
+        st.button(
+            "Find all causes",
+            icon=":material/select_all:",
+            type="primary",
+            on_click=in_callback(begin_all_causes),
+            args=(extract,),
+            key="failures_all_begin",
+            **only("run"),
+        )
 
 
 def causes_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:

@@ -13,8 +13,6 @@ from core.jobs.judge import Judging
 from core.judging.judgement import Judge
 from core.measures.attribution import AFTER_CONVERSATION, APPLIES, Cause
 from core.measures.base import Result, Row
-from core.measures.belief import CALIBRATION, COURSE, Beliefs, calibrations, curves
-from core.measures.extracts import Extract
 from core.measures.failures import Causes, cause_shares, left_out_notes, patient_effects
 from core.measures.ledger import read_conversations
 from core.measures.notes import sample_notes
@@ -22,11 +20,10 @@ from core.measures.paired import read_scores
 from core.store.database import Store
 from core.store.queries.answers import wrong_answers
 from core.store.queries.judged_facts import FORM
-from core.store.selection import Selection
+from core.store.selection import Selection, conditions
 from pages.kit.cached import cached_query, read
 from pages.kit.names import natural
 from pages.kit.notes import basis, notes_on
-from pages.kit.samples import sample_of
 from pages.kit.view import names_on
 
 GROUPS: dict[str, tuple[Format, ...]] = {"talk": AFTER_CONVERSATION, "vignette": ("vignette",), "all": APPLIES}
@@ -37,6 +34,10 @@ _IN_PROCESS = 2_000
 """Up to this many conversations are read here; starting a process would take longer."""
 _SECONDS_EACH = 0.003
 """Approximate seconds to find the causes of a conversation’s wrong answers."""
+_SAMPLE = 500
+"""Conversations of a sample, over all conditions."""
+_LEAST = 20
+"""Conversations of each condition, if so many share the sample that it would have fewer."""
 _COLUMNS = [
     "trial_id", "model", "case_key", "format", "question_type", "cause", "counted", "judged",
 ]  # fmt: skip
@@ -57,7 +58,7 @@ def _conversations(selection: Selection) -> int:
     return int(read_conversations(Store(), selection, None)[["whole", "broken"]].sum().sum())
 
 
-def _work_on(extract: Extract, few: bool, *, again: bool = False) -> Job[bool | None]:
+def _work_on(extract: Causes, few: bool, *, again: bool = False) -> Job[bool | None]:
     """Return the job of an extract, started if necessary; its result is ``None`` if it was stopped."""
     work = job_at(extract)
     reusable = work is not None and (work.running or (not again and (work.result is None or extract.whole.exists())))
@@ -94,7 +95,8 @@ def attributing(selection: Selection, judge: Judge | None, *, again: bool = Fals
     if few or extract.whole.exists():
         _LAST[key] = extract
         return Attributing(extract, _work_on(extract, few, again=again), selection)
-    shown = sample_of(selection)
+    share = round(_SAMPLE / max(1, len(read(conditions, selection))))
+    shown = replace(selection, sample=max(_LEAST, share))
     part = Causes(Store().path, replace(shown, question_types=None), judge)
     return Attributing(part, _work_on(part, few=True, again=again), shown, extract)
 
@@ -117,13 +119,6 @@ def unattributed(selection: Selection) -> pd.DataFrame:
     columns = ("trial_id", "model", "format", "question_type", "response", "verdict", "extracted")
     rows = [(answer.case[0], *(getattr(answer, name) for name in columns)) for answer in wrong]
     return pd.DataFrame(rows, columns=["case_key", *columns])
-
-
-def believing(selection: Selection, *, again: bool = False) -> tuple[Beliefs, Job[bool | None]]:
-    """Return the extract of beliefs on a selection’s case sets and its job, started if necessary."""
-    whole = replace(_whole(selection), formats=None)
-    extract = Beliefs(Store().path, whole)
-    return extract, _work_on(extract, _conversations(whole) <= _IN_PROCESS, again=again)
 
 
 def _whole(selection: Selection) -> Selection:
@@ -150,15 +145,3 @@ def answers_behind(extract: Causes, selection: Selection, model: str, cause: Cau
     listed = extract.read(within=selection, model=model, cause=cause)
     keys = [(natural(case), trial) for case, trial in zip(listed["case_key"], listed["trial_id"], strict=True)]
     return listed.iloc[sorted(range(len(keys)), key=keys.__getitem__)]
-
-
-@cached_query(entries=12)
-def beliefs(extract: Beliefs, selection: Selection) -> dict[str, Result]:
-    """Return section title → result, for the selected conversations of a finished extract."""
-    table = extract.read(within=selection)
-    names = names_on(selection)
-    notes = notes_on(basis(selection), {model: words for model, words in names.items() if model in set(table["model"])})
-    return {
-        COURSE.title: Result(COURSE.title, tuple(curves(table)), notes),
-        CALIBRATION.title: Result(CALIBRATION.title, tuple(calibrations(table))),
-    }

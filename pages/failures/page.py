@@ -14,15 +14,14 @@ from core.measures.base import Row
 from core.measures.belief import CALIBRATION, COURSE
 from core.measures.urgency.report import FORCED, IN_WORDS, OF_CHOICE, WORDS
 from core.store.selection import Selection
-from pages.failures.causes import draw_causes, draw_extract
-from pages.failures.data import beliefs, believing
+from pages.failures.causes import draw_causes
 from pages.failures.topics import draw_topics
 from pages.kit.empty import draw_empty
 from pages.kit.jobs import ask_budget, draw_job, draw_judging, draw_start
 from pages.kit.names import model_colours
 from pages.kit.page import draw_sections, show
-from pages.kit.section import draw_result, draw_section
-from pages.kit.view import ask_selection, in_words, names_on, offered
+from pages.kit.section import draw_section
+from pages.kit.view import ask_selection, in_words, offered
 
 _CAPTION = (
     "Means over a case’s conversations, then over cases, with 95 % intervals, cases resampled. Conversations without a "
@@ -32,27 +31,10 @@ _WORDS = {"at the end": "At the end", "every probe": "After every reply"}
 
 
 def draw_belief(selection: Selection) -> None:
-    """Draw the beliefs of probed conversations, or how to probe some."""
-    extract, work = believing(selection)
-    job_words = ("Reading beliefs", "Reading the probes…", "conversations", "Read the beliefs")
-    if not draw_extract(work, "failures_belief", *job_words, believing, selection):
-        return
-    results = beliefs(extract, selection)
-    if not results[COURSE.title].rows:
-        draw_empty(
-            "No beliefs are stored for these cases and models. Switch on “Ask the doctor’s belief after every reply” "
-            "in the form of a campaign; the reference doctor always reports them.",
-            CAMPAIGN,
-            icon="psychology",
-        )
-        return
-    names = {**names_on(selection), **_WORDS}
     course = replace(COURSE, caption=f"{in_words(selection)}. {_CAPTION}")
-    draw_result(course, results[COURSE.title], names, name="belief_course", charts={"course": course_chart})
-    st.caption(_CAPTION)
-    st.markdown(f"**{CALIBRATION.title}**")
-    st.caption(CALIBRATION.help)
-    draw_result(CALIBRATION, results[CALIBRATION.title], names, name="calibration")
+    if draw_section(course, selection, charts={"course": course_chart}, names=_WORDS, name="belief_course"):
+        st.caption(_CAPTION)
+        draw_section(CALIBRATION, selection, names=_WORDS, name="calibration")
 
 
 def course_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:

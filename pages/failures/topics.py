@@ -9,7 +9,6 @@ import streamlit as st
 from core.figures.heat import HeatCell, heat
 from core.figures.marks import Mark, dots
 from core.figures.style import Axis
-from core.frameworks.consultation.measures.history_taking import HISTORY
 from core.frameworks.consultation.measures.sections import ORDER
 from core.judging.judgement import Judge
 from core.measures.base import Row
@@ -22,7 +21,6 @@ from pages.kit.controls import choose
 from pages.kit.empty import draw_empty
 from pages.kit.look import plain
 from pages.kit.names import model_colours
-from pages.kit.samples import SAMPLE, measured
 from pages.kit.section import draw_result, draw_section, section_result, words_of
 from pages.kit.view import in_words
 
@@ -57,7 +55,7 @@ def draw_topics(selection: Selection) -> None:
             "Max conversations",
             1,
             None,
-            SAMPLE,
+            500,
             key="failures_topics_limit",
             width=224,
             help="A random sample that is always the same; a larger one extends it.",
@@ -76,17 +74,15 @@ def _draw_told(selection: Selection) -> None:
         "judge it, under **Have a model judge these conversations**.",
         icon=":material/gavel:",
     )
-    shown = measured(HISTORY, selection, "failures_told", "which topics patients told")
-    if shown is not None:
-        section = replace(ORDER, title=_TOLD, help=_TOLD_HELP, kind="told", columns=_TOLD_COLUMNS)
-        result = section_result(section, shown)
-        rows = tuple(row for row in result.figures if row["topic"] not in SHOWN)  # what a patient can tell
-        st.header(section.title, anchor=False)
-        st.caption(_TOLD_HELP)
-        names = words_of(result, shown)
-        draw_result(
-            section, replace(result, rows=rows), names, charts={"told": told_chart}, name="topics_told", titled=False
-        )
+    section = replace(ORDER, title=_TOLD, help=_TOLD_HELP, kind="told", columns=_TOLD_COLUMNS)
+    result = section_result(section, selection)
+    rows = tuple(row for row in result.figures if row["topic"] not in SHOWN)  # what a patient can tell
+    st.header(section.title, anchor=False)
+    st.caption(_TOLD_HELP)
+    names = words_of(result, selection)
+    draw_result(
+        section, replace(result, rows=rows), names, charts={"told": told_chart}, name="topics_told", titled=False
+    )
 
 
 def _draw_judged(selection: Selection, judge: Judge) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import streamlit as st
 
-from core.jobs.background import running_jobs
+from core.jobs.background import keep_measured, running_jobs
 from core.jobs.progress import under_way as running_campaigns
 from core.store.database import Store
 from core.store.fold import fold_if_free
@@ -44,6 +44,7 @@ def show(title: str, draw: Callable[[], None], caption: str = "") -> None:
     draw_refused()
     with show_errors():
         fold_if_free(Store())
+        keep_measured(Store())
         draw()
 
 

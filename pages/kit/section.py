@@ -27,7 +27,6 @@ from pages.kit.look import FORMAT, QUESTION_TYPE, RULE, STARS, plain
 from pages.kit.names import dataset_name, model_colours, model_name
 from pages.kit.navigation import lead_to
 from pages.kit.notes import draw_notes
-from pages.kit.samples import measured
 from pages.kit.tables import draw_as_table, draw_table
 from pages.kit.view import in_words, names_of, names_on
 
@@ -89,11 +88,6 @@ def draw_section(
     if section.help:
         st.caption(plain(section.help.partition("\n\n")[0]))
     chosen = {**section.options, **(options or {}), **_ask_options(section)}
-    if measure := metric.measure:
-        shown = measured(measure, selection, f"section_{metric.name}", measure.title or measure.name)
-        if shown is None:
-            return None
-        selection = shown
     try:
         result = section_result(section, selection, chosen)
     except AnamnesisError as error:

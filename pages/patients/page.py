@@ -1,7 +1,7 @@
 """Which simulated patients can be trusted: their errors, how often and where, and the rules compared with experts."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pandas as pd
 import streamlit as st
@@ -23,7 +23,6 @@ from pages.kit.look import plain
 from pages.kit.names import dataset_name, unique_names
 from pages.kit.notes import basis, draw_notes, notes_on
 from pages.kit.page import draw_sections, show
-from pages.kit.samples import measured
 from pages.kit.section import draw_section
 from pages.kit.stored import ConversationRecord
 from pages.kit.tables import draw_pager, offer_csv, page_asked
@@ -70,10 +69,6 @@ def draw_patients() -> None:
         draw_empty("No conversation with a patient is stored yet.", CAMPAIGN, RELEASE, icon="personal_injury")
         return
     view = ask_patients(available)
-    shown = measured(PATIENT_MARKS, view.selection, "patients", "replies", "mark")
-    if shown is None:
-        return
-    view = replace(view, selection=shown)
     sections = {
         "Rates": lambda view: draw_rates(view.selection, view.kinds, view.names),
         "Hits": draw_hits,
@@ -216,13 +211,11 @@ def hits_table(listed: Sequence[Hit], view: PatientView, *, full: bool = False) 
 def draw_experts(view: PatientView) -> None:
     """Draw the rules, the experts and judging models on the same conversations."""
     draw_section(AGAINST_EXPERTS, Selection(), name="patients_experts")
-    # judgements are few, and each counts; conversations that are not marked are excluded
-    conversations = replace(view.selection, sample=None)
-    draw_section(AGAINST_MODELS, conversations, name="patients_judges")
+    draw_section(AGAINST_MODELS, view.selection, name="patients_judges")
     with st.expander("Have a model judge these patients", icon=":material/gavel:"):
         draw_judging(
             Judging,
-            lambda model, address: Judging(TERMS_FORM, (model,), conversations, base_url=address),
+            lambda model, address: Judging(TERMS_FORM, (model,), view.selection, base_url=address),
             "patients_terms",
             Judging(TERMS_FORM).instance,
         )

@@ -31,7 +31,7 @@ from core.frameworks.casting import CastNames
 from core.frameworks.consultation.jobs import Solving
 from core.jobs import run as jobs
 from core.jobs.ask_job import begin_job
-from core.jobs.background import begin, begin_import, begin_measuring
+from core.jobs.background import begin, begin_import
 from core.jobs.judge import Judging
 from core.jobs.plan import header_of
 from core.jobs.profiling import Profiling
@@ -40,7 +40,6 @@ from core.jobs.regrade import Regrading
 from core.journal import RunHeader, journal_path, read_header
 from core.live.fork import ForkPlan, start_fork, stored_origin
 from core.live.start import all_unfinished, load_trial, one_case, resume_consultation, start_consultation
-from core.measures.registry import measures
 from core.models import keys
 from core.models.connection import find_servers, offered, try_model
 from core.models.fetch import get
@@ -360,7 +359,6 @@ ATTEMPTS: dict[str, Callable[[Store, Path], object]] = {
     "grade again": lambda store, _: begin_job(Regrading(("run0",), "reference/names")),
     "solve beginnings": lambda store, _: begin_job(Solving("reference/solver")),
     "make profiles": lambda store, _: begin_job(Profiling(tuple(library()[:1]), "openai/test")),
-    "measure": lambda store, _: begin_measuring(store, next(iter(measures().values()))),
     "import a file by its path": lambda store, _: import_file(access.allowed_path("/etc/hostname")),
     "import a file": lambda store, folder: import_file(folder / "quiz.csv"),
     "import a release": lambda store, _: begin_import(store, None, None, "x", None),  # type: ignore[arg-type]
@@ -425,7 +423,7 @@ def test_every_attempt_of_a_viewer_is_refused_without_a_trace(
                 attempt(server, tmp_path)
                 succeeded.append(what)
     assert succeeded == []
-    assert len(ATTEMPTS) == 49
+    assert len(ATTEMPTS) == 48
     assert (files_left(), row_counts()) == before
     assert threading.active_count() == threads
 

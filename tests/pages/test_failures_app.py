@@ -21,7 +21,6 @@ from core.store.queries.judged_facts import PatientVerdict
 from core.store.queries.judgements import judgeable_conversations
 from core.text.facts import facts_of
 from pages.failures import causes, data
-from pages.kit import samples
 from tests.core.store.builders import (
     Ended,
     Finished,
@@ -146,8 +145,8 @@ def test_of_many_conversations_the_causes_of_a_sample_are_shown_until_all_are_fo
     # in this process: starting another one takes long on a busy machine
     monkeypatch.setattr(Causes, "make", lambda extract, tell, stop, *, few: make(extract, tell, stop, few=True))
     monkeypatch.setattr(data, "_IN_PROCESS", 0)
-    for name, value in (("SAMPLE", 2), ("_LEAST", 1)):
-        monkeypatch.setattr(samples, name, value)
+    for name, value in (("_SAMPLE", 2), ("_LEAST", 1)):
+        monkeypatch.setattr(data, name, value)
     app = settled(open_page("failures"))
     assert trouble(app) == []
     assert "2 of 4 trials" in words(app)

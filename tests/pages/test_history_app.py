@@ -12,12 +12,10 @@ from streamlit.testing.v1 import AppTest
 
 from core.asking.scene import Turn
 from core.case import Case
-from core.frameworks.consultation.measures.history_taking import HISTORY, HistoryTaking
-from core.measures import missing
-from core.measures.missing import count_missing, measure_missing
+from core.frameworks.consultation.measures.history_taking import HISTORY
+from core.measures.measuring import measure_trials
 from core.store.database import Store
 from core.store.fold import fold
-from pages.kit import samples
 from tests.core.frameworks.consultation.measures.dialogues import COUGH, COUGH_ITEMS, HASTY, save_items
 from tests.core.store.builders import (
     Ended,
@@ -31,7 +29,7 @@ from tests.core.store.builders import (
     write_journal,
 )
 from tests.support.pages import run_until, trouble, words
-from tests.support.stores import copy_of
+from tests.support.stores import copy_of, count_unmeasured
 
 Open = Callable[..., AppTest]
 ARMS = [("multi_turn", "mcq")]
@@ -73,7 +71,7 @@ def stored(database: Path) -> Store:
 
 def store_measured(store: Store) -> None:
     store_two_doctors(store)
-    measure_missing(store, HISTORY)
+    measure_trials(store, [HISTORY])
 
 
 @pytest.fixture
@@ -97,58 +95,12 @@ def chart(app: AppTest, axis: str) -> dict:
 
 
 @pytest.mark.slow
-def test_another_page_opens_while_a_process_measures_and_what_it_found_is_written(
-    stored: Store, open_page: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(HistoryTaking, "parcel", 2)
-    monkeypatch.setattr(missing, "WRITTEN", 1)
-    remaining: list[int] = []
-
-    def look(done: int, planned: int) -> None:
-        if done < planned:
-            app = open_page("accuracy", accuracy_case_set="ours")
-            assert trouble(app) == []
-            models = {model for frame in app.dataframe for model in frame.value.get("Model", ())}
-            assert {"openai/a", "openai/b"} <= models
-            remaining.append(count_missing(stored, HISTORY))
-
-    assert measure_missing(stored, HISTORY, progress=look, processes=1).remaining == 0
-    assert remaining == [2], "the page saw what had been kept by then"
-
-
-def measured(app: AppTest) -> AppTest:
-    return run_until(app, lambda page: not page.get("progress"))
-
-
-@pytest.mark.slow
-def test_a_few_conversations_are_measured_without_a_click(stored: Store, open_page: Open) -> None:
-    app = measured(open_page("history"))
+def test_conversations_count_as_not_measured_until_the_background_has_read_them(stored: Store, open_page: Open) -> None:
+    app = open_page("history")
     assert trouble(app) == []
+    app = run_until(app, lambda _: not count_unmeasured(stored, HISTORY)).run()
     assert rows_of(app, "Doctor turns").loc["openai/a", "Doctor turns"] == 2
     assert rows_of(app, "Not measured").loc["openai/a", "Not measured"] == 0
-    assert count_missing(stored, HISTORY) == 0
-
-
-@pytest.mark.slow
-def test_of_many_conversations_a_sample_is_shown_until_all_are_measured(
-    stored: Store, open_page: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in (("SAMPLE", 1), ("_LEAST", 1), ("_QUICK_S", 0)):
-        monkeypatch.setattr(samples, name, value)
-    app = measured(open_page("history"))
-    assert trouble(app) == []
-    assert count_missing(stored, HISTORY) == 2, "one trial of each doctor is measured"
-    table = rows_of(app, "Doctor turns")
-    assert table.loc["openai/a", "Conversations"] == table.loc["openai/b", "Conversations"] == 1
-    assert "2 of 4 trials" in words(app)
-    assert "no interval" in table.loc["openai/a", "Doctor turns"], "figures of a sample have their intervals"
-
-    app.button(key="history_begin").click().run()
-    measured(app)
-    assert trouble(app) == []
-    assert count_missing(stored, HISTORY) == 0
-    assert rows_of(app, "Doctor turns").loc["openai/a", "Conversations"] == 2
-    assert "of 4 trials" not in words(app)
 
 
 @pytest.mark.slow
@@ -173,7 +125,7 @@ def test_a_severe_note_stands_once_on_a_tab_whatever_its_figures(filled: Store, 
     header = a_header("c", CASES, doctor="openai/c", patient="openai/q", arms=ARMS, trials=1)
     write_journal(filled.journals, "c", header, *(a_conversation("c", case, COUGH, right=True) for case in CASES))
     fold(filled)
-    measure_missing(filled, HISTORY)
+    measure_trials(filled, [HISTORY])
     for tab in ("Figures", "Course of the dialogue", "The patient"):
         app = open_page("history", history_tab=tab)
         assert trouble(app) == []
@@ -211,7 +163,8 @@ def test_filters_that_leave_nothing_say_so(filled: Store, open_page: Open) -> No
         a_conversation("t", other, COUGH, right=True),
     )
     fold(filled)
+    measure_trials(filled, [HISTORY])
     app = open_page("history", cases="theirs")
     assert trouble(app) == []
     assert list(rows_of(app, "Accuracy").index[:2]) == ["openai/t", "Upper bound"], "other cases are not mixed in"
-    assert rows_of(measured(app), "Doctor turns").loc["openai/t", "Not measured"] == 0
+    assert rows_of(app, "Doctor turns").loc["openai/t", "Conversations"] == 1

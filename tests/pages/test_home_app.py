@@ -1,4 +1,4 @@
-"""Home: ways to start while nothing is stored; otherwise running work, the latest result and missing measures."""
+"""Home: ways to start while nothing is stored; otherwise running work, the latest result."""
 
 from __future__ import annotations
 
@@ -10,12 +10,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.datasets.library import demonstration
-from core.jobs.background import measuring_all
 from core.measures.base import Row
-from core.measures.missing import count_missing
 from core.measures.registry import measures
 from core.models.fetch import OFFERS
-from core.store.database import Store
 from core.store.queries.run_labels import Label, label_run
 from core.store.queries.trials import count_conversations
 from core.store.selection import Selection
@@ -24,7 +21,7 @@ from pages.kit import sessions as live_sessions
 from pages.kit.look import plain
 from tests.support.campaigns import stop_all
 from tests.support.pages import button, has_button, run_until, trouble, words
-from tests.support.stores import campaign, copy_of
+from tests.support.stores import campaign, copy_of, count_unmeasured
 
 Open = Callable[..., AppTest]
 
@@ -44,7 +41,6 @@ def test_with_nothing_stored_a_consultation_is_one_click_away_above_the_publishe
     assert trouble(app) == []
     assert [b.key for b in app.button if b.proto.type == "primary"][:1] == ["home_watch"]
     assert {chart.key for chart in app.get("plotly_chart")} == {"home_field", "home_field_narrow"}
-    assert not has_button(app, "Measure them all")
 
 
 def test_a_consultation_plays_on_this_page_and_each_press_shows_another(open_page: Open) -> None:
@@ -93,12 +89,10 @@ def test_the_sample_study_is_opened_and_removed_by_one_click_each(open_page: Ope
 
 
 @pytest.mark.slow
-def test_with_a_study_it_shows_the_newest_run_and_all_that_waits_is_measured_by_one_button(
-    open_page: Open, database: Path
-) -> None:
+def test_with_a_study_it_shows_the_newest_run_and_measures_in_the_background(open_page: Open, database: Path) -> None:
     store = copy_of(campaign, database.parent)
     label_run(store, "run-b", Label("Second try"))
-    app = run_until(open_page("home"), lambda a: has_button(a, "Measure them all"))
+    app = open_page("home")
     assert trouble(app) == []
     assert {"openai/a on", "Second try"} <= {name.partition(" ours")[0] for name in links(app)}
     assert {"Read its conversations", "Why answers are wrong"} <= links(app).keys()
@@ -108,15 +102,7 @@ def test_with_a_study_it_shows_the_newest_run_and_all_that_waits_is_measured_by_
         of_run = count_conversations(cursor, Selection(runs=[name.rpartition(" · ")[2]]))
         assert 0 < of_run < count_conversations(cursor)
     assert f"**{of_run}** of" in words(open_page("transcripts", transcripts_runs=name))
-    assert sum(count_missing(store, measure) for measure in measures().values()) > 0
-    button(app, "Measure them all").click().run()
-    work = measuring_all(Store())
-    assert work is not None
-    work.join(60)
-    assert work.error is None
-    assert [count_missing(store, measure) for measure in measures().values()] == [0] * len(measures())
-    run_until(app, lambda a: "Checking which measures" not in words(a))
-    assert not has_button(app, "Measure them all")
+    run_until(app, lambda a: not sum(count_unmeasured(store, measure) for measure in measures().values()))
 
 
 @pytest.mark.slow

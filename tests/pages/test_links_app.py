@@ -18,7 +18,7 @@ from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Widget
 
 from core import paths
-from core.measures.missing import measure_missing
+from core.measures.measuring import measure_trials
 from core.measures.registry import measures
 from core.store.database import Store
 from pages.kit.navigation import PAGES
@@ -52,8 +52,7 @@ KINDS = ("selectbox", "multiselect", "button_group", "toggle", "checkbox", "text
 def measured(store: Store) -> None:
     """Store two runs and all measures that need no model."""
     campaign(store)
-    for measure_ in measures().values():
-        measure_missing(store, measure_)
+    measure_trials(store, measures().values())
 
 
 def controls(app: AppTest) -> dict[str, Widget]:

@@ -10,7 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.judging.patient_rule import ABOUT
-from core.measures.missing import count_missing, measure_missing
+from core.measures.measuring import measure_trials
 from core.measures.patients.marks import PATIENT_MARKS
 from core.measures.patients.rates import patient_rates
 from core.store.database import Store
@@ -18,14 +18,14 @@ from pages.kit.cases import Passage, marked_at
 from pages.patients import rates
 from pages.patients.rates import rates_chart
 from tests.core.measures.patients.patient_conversations import stored
-from tests.support.pages import run_until, trouble, words
+from tests.support.pages import trouble, words
 from tests.support.stores import copy_of
 
 Open = Callable[..., AppTest]
 
 
 def store_marked(store: Store) -> None:
-    measure_missing(stored(store.path, persona="terse"), PATIENT_MARKS, processes=0)
+    measure_trials(stored(store.path, persona="terse"), [PATIENT_MARKS], processes=0)
 
 
 @pytest.fixture
@@ -35,14 +35,6 @@ def store(database: Path) -> Store:
 
 def table(app: AppTest, column: str) -> pd.DataFrame:
     return next(frame.value for frame in app.dataframe if column in frame.value.columns)
-
-
-@pytest.mark.slow
-def test_a_few_conversations_are_marked_without_a_click(database: Path, open_page: Open) -> None:
-    stored(database)
-    app = run_until(open_page("patients"), lambda page: bool(page.dataframe))
-    assert trouble(app) == []
-    assert count_missing(Store(), PATIENT_MARKS) == 0
 
 
 @pytest.mark.slow

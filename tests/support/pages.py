@@ -75,7 +75,7 @@ def run_until(app: AppTest, condition: Callable[[AppTest], bool], seconds: float
 
 def filled_study(store: Store) -> None:
     """Fill a store for pages that are only opened: the sample study, a review, regradings, a rubric, and urgency."""
-    from core.measures.missing import measure_missing
+    from core.measures.measuring import measure_trials
     from core.measures.registry import measures
     from core.reviews.reviewing import unblind
     from core.store.sample import add_sample
@@ -97,5 +97,4 @@ def filled_study(store: Store) -> None:
     set_levels(store, {1: 2, 2: 2, 3: 2})
     with running() as provider:
         asked(store, provider, {"1.0": says(2), "2.0": says(3), "3.0": says(4)}, "urgent")
-    for measure in measures().values():
-        measure_missing(store, measure, processes=0)
+    measure_trials(store, measures().values(), processes=0)

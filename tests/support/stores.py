@@ -23,8 +23,10 @@ from pathlib import Path
 import pytest
 
 from core.events import Ended, Finished, Summarised, Utterance
+from core.measures.base import Measure
 from core.store.database import Store
 from core.store.fold import fold
+from core.store.queries.scores import unmeasured
 from tests.core.store.builders import ARMS, a_case, a_header, a_trial, answered, graded, write_journal
 
 NAME = "anamnesis.duckdb"
@@ -48,6 +50,11 @@ def _made(fill: Callable[[Store], object]) -> tempfile.TemporaryDirectory[str]:
         patch.setenv("ANAMNESIS_DB", str(Path(folder.name) / NAME))
         fill(Store())
     return folder
+
+
+def count_unmeasured(store: Store, measure: Measure) -> int:
+    with store.read() as cursor:
+        return len(unmeasured(cursor, measure))
 
 
 def campaign(store: Store) -> None:

@@ -21,8 +21,6 @@ class PatientMarks(Measure):
     page = "patients"
     version: ClassVar[str] = VERSION
     reads: ClassVar[Trials] = "replies"
-    parcel = 500
-    seconds_each = 0.002
 
     def scores(self, record: Record) -> Iterator[Score]:
         yield Score("replies", len(replies_of(record.dialogue)))

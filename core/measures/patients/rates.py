@@ -28,7 +28,6 @@ from core.judging.patient_rule import ABOUT, KINDS, PRECISE, RULES, ReplyMarkKin
 from core.measures.base import CASES_OF_RUNS, Columns, Listed, MetricRequest, Note, Row, Section, bounded, metric
 from core.measures.experts.adjudication import ExpertAnswer, decide
 from core.measures.experts.workbooks import release_rows
-from core.measures.missing import measure_missing
 from core.measures.patients.marks import PATIENT_MARKS
 from core.stats.differences import paired_counts
 from core.stats.intervals import Interval, wilson
@@ -63,7 +62,7 @@ def patient_rates(
 
     The grader, the solver and the summariser do not distinguish conditions here, because they do not speak to the
     patient. ``pooled`` merges the conditions of a group, persona, protocol and data set. Conversations that are not
-    marked are left out; ``core.measures.missing.count_missing`` counts them. The shares of cases behind the estimates
+    marked are left out. The shares of cases behind the estimates
     are appended to ``case_values`` (``MetricRequest.case_values``).
     """
     with store.read() as cursor:
@@ -277,6 +276,7 @@ PatientPart = Literal["rates", "hits", "sample", "experts", "judge", "rules"]
     "pool",
     "sample",
     empty="There is nothing to report: no stored conversation fits, or there is no hit of this kind.",
+    measure=PATIENT_MARKS,
     starts=(CAMPAIGN,),
     page="patients",
 )
@@ -291,7 +291,6 @@ def report(
     words: Annotated[str | None, "Only hits whose words contain this."] = None,
     limit: Annotated[int, "How many hits to print, of each kind."] = 20,
     seed: Annotated[int, "Of the random sample."] = 20,
-    marked_only: Annotated[bool, "Skip conversations that are not marked yet, instead of marking them first."] = False,
 ) -> Iterator[Listed]:
     """Report medical terms, leaks, refusals, role confusion of simulated patients."""
     if limit < 1:
@@ -305,9 +304,6 @@ def report(
         request.note(f"The paper counts {PAPER[0]} of {PAPER[1]} ({PAPER[0] / PAPER[1]:.2%}).")
         return
     selection = replace(request.selection, formats=None, question_types=None, pooled=False)
-    if not marked_only:
-        with request.progress("conversations") as show:
-            measure_missing(store, PATIENT_MARKS, selection, progress=show)
     kinds: list[ReplyMarkKind] = [kind] if kind else list(KINDS)
     if part == "judge":
         by_judge = judge_against_rule(store, selection)
@@ -388,7 +384,7 @@ SECTIONS = (
     Section(
         "Conversations with a hit",
         report,
-        {"part": "rates", "marked_only": True},
+        {"part": "rates"},
         kind="rates",
         heads={
             "rate": "With a hit",
@@ -426,7 +422,7 @@ SECTIONS = (
     Section(
         "The rule for medical terms against models",
         report,
-        {"part": "judge", "marked_only": True},
+        {"part": "judge"},
         kind="dots",
         axis="The model found a term",
         heads={"n": "Conversations", "rule_share": "The rule found one", "judge_low": "Low", "judge_high": "High"},

@@ -13,7 +13,7 @@ from core.errors import UsageError
 from core.store.database import Store
 from core.store.queries.cases import CASE_COLUMNS, case_from
 from core.store.queries.scores import NO_ITEMS, OPENING, newest
-from core.store.selection import Selection, select
+from core.store.selection import Selection, select, select_all
 from core.store.tables import HistoryItemsRow, insert, records
 from core.store.written import write
 from core.text.case_items import HistoryItem, ItemSet, items_from_json, items_to_json, match_cases, read_mediq
@@ -87,10 +87,8 @@ def _cases_of_makers(cursor: duckdb.DuckDBPyConnection, *makers: str) -> set[Cas
     return {(str(key), str(content)) for key, content in cursor.execute(sql, [list(makers)]).fetchall()}
 
 
-def cases_without_items(
-    cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None, rules: Sequence[str] = ()
-) -> list[Case]:
-    """Return the cases of selected trials without items, or with items by an earlier version of their maker.
+def cases_without_items(cursor: duckdb.DuckDBPyConnection, rules: Sequence[str] = ()) -> list[Case]:
+    """Return the cases of stored trials without items, or with items by an earlier version of their maker.
 
     ``rules`` are the present names of versioned makers: with "rules-2", items by "rules-1" are an earlier version's.
     """
@@ -103,7 +101,7 @@ def cases_without_items(
             NOT list_contains($rules, newest.made_by) AND list_contains(
                 list_transform($rules, lambda name: split_part(name, '-', 1)), split_part(newest.made_by, '-', 1))))
         ORDER BY cases.case_key"""
-    select(cursor, selection)
+    select_all(cursor)
     return [case_from(row) for row in records(cursor.execute(sql, {"rules": list(rules)}))]
 
 

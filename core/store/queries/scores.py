@@ -18,19 +18,19 @@ import pandas as pd
 from core.short_calls import followed
 from core.store.queries.cases import CaseKey
 from core.store.rows import calls_in
-from core.store.selection import Selection, select
+from core.store.selection import Selection, select, select_all
 from core.store.tables import ScoreRow, insert, records
 from core.text.unsaid import MEASURE, VERSION
 
-Trials = Literal["all", "replies", "consultations", "whole", "summarised"]
+Trials = Literal["all", "replies", "consultations", "whole", "summarised", "probed"]
 """The trials that a measure reads: those with a reply of a patient, finished ones of doctor and patient, whole ones,
-those with a summary.
+those with a summary, and probed ones of doctor and patient.
 
 A whole consultation did not end by an error or a refusal. Trials whose case is not stored are never read.
 """
 
 
-TrialPart = Literal["answers", "calls", "summary"]
+TrialPart = Literal["answers", "calls", "summary", "probes"]
 """Parts of a trial, in addition to its conversation, that a measure may need."""
 
 
@@ -133,8 +133,11 @@ def lists_of(cursor: duckdb.DuckDBPyConnection, lists: Lists, cases: Iterable[Ca
 def unmeasured(
     cursor: duckdb.DuckDBPyConnection, measure: Reader, selection: Selection | None = None
 ) -> list[ToMeasure]:
-    """Return the selected trials that a measure reads and has not scored, ordered by case."""
-    select(cursor, selection)
+    """Return the trials of a selection, or all, that a measure reads and has not scored, ordered by case."""
+    if selection is None:
+        select_all(cursor)
+    else:
+        select(cursor, selection)
     sql = f"""
         WITH {current_scores(measure)} SELECT trial_id, case_key, content_hash, against FROM selected_trials
         WHERE NOT measured AND {_READ[measure.reads]} ORDER BY case_key, content_hash, trial_id"""
@@ -205,6 +208,18 @@ def case_means(
     return table, cursor.execute(sql, key(measure)).df()
 
 
+def series_of_trials(
+    cursor: duckdb.DuckDBPyConnection, measure: Reader, selection: Selection | None = None
+) -> list[tuple[str, str, dict[str, list[float]]]]:
+    """Return model, case and score → series of each trial with scores, in the order of condition, case and trial."""
+    select(cursor, selection)
+    sql = f"""
+        WITH {current_scores(measure)}
+        SELECT model, case_key, map_from_entries(list((name, series))) FROM current_scores
+        GROUP BY place, model, case_key, trial_id ORDER BY place, case_key, trial_id"""
+    return cursor.execute(sql, key(measure)).fetchall()
+
+
 def evidence(
     cursor: duckdb.DuckDBPyConnection, measure: Reader, selection: Selection | None = None
 ) -> list[dict[str, Any]]:
@@ -224,7 +239,10 @@ def evidence(
 def parts_of(
     cursor: duckdb.DuckDBPyConnection, part: TrialPart, trials: Sequence[str]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return trial → answers (format, question_type, response, ``verdicts`` by rule), calls in order, or summary."""
+    """Return trial → the rows of a part.
+
+    Answers have format, question_type, response and ``verdicts`` by rule; calls and probes (turn, ranked) are in order.
+    """
     parts: dict[str, list[dict[str, Any]]] = {}
     rows = records(cursor.execute(_PARTS[part], {"trials": list(trials)}))
     calls = calls_in(rows) if part == "calls" else {}
@@ -273,6 +291,7 @@ _READ: Mapping[Trials, str] = {
     "consultations": "content_hash IS NOT NULL AND ended AND NOT staffed",
     "whole": "content_hash IS NOT NULL AND whole AND NOT staffed",
     "summarised": "content_hash IS NOT NULL AND trial_id IN (SELECT trial_id FROM trials WHERE summary IS NOT NULL)",
+    "probed": "content_hash IS NOT NULL AND NOT staffed AND trial_id IN (SELECT trial_id FROM probes)",
 }
 """The condition on a row of ``selected_trials``. Rules for two speakers do not support clinical staff."""
 
@@ -287,6 +306,9 @@ _PARTS: Mapping[TrialPart, str] = {
     SELECT * EXCLUDE (run_id, position) FROM calls WHERE trial_id IN (SELECT unnest($trials::VARCHAR[]))
     ORDER BY trial_id, position""",
     "summary": "SELECT trial_id, summary FROM trials WHERE trial_id IN (SELECT unnest($trials::VARCHAR[]))",
+    "probes": """
+    SELECT trial_id, turn, list((diagnosis, probability) ORDER BY rank) AS ranked FROM probes
+    WHERE trial_id IN (SELECT unnest($trials::VARCHAR[])) GROUP BY trial_id, turn ORDER BY trial_id, turn""",
 }
 
 _UNSAID = """

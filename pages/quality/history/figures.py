@@ -48,10 +48,7 @@ def draw_overview(selection: Selection) -> None:
     draw_words({model: history(rows) for model, rows in own.items() if rows}, stored, selection)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         published = ask_published()
-        # figures of a sample are never without their intervals
-        bounds = selection.sample is not None or st.toggle(
-            "Intervals", key="history_bounds", bind="query-params", help="95 %, by resampling cases."
-        )
+        bounds = st.toggle("Intervals", key="history_bounds", bind="query-params", help="95 %, by resampling cases.")
     options = {**FIGURES.options, "published": published}
     result = section_result(FIGURES, selection, options)
     draw_notes(result.notes, FIGURES.metric.page)

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import streamlit as st
 
 from core.frameworks.base import publisher
-from core.frameworks.consultation.measures.history_taking import HISTORY
 from core.frameworks.consultation.measures.published import published_rows
 from core.frameworks.consultation.measures.summary import read_history
 from core.frameworks.starts import RELEASE, campaign_of
@@ -15,7 +14,6 @@ from core.store.selection import Selection, case_sets_played
 from pages.kit.cached import ask, cached_query, read
 from pages.kit.empty import draw_empty, draw_no_match
 from pages.kit.page import draw_sections as draw_tabs
-from pages.kit.samples import measured
 from pages.kit.view import CaseSetOptions, ask_selection, offer_in
 from pages.quality.asked import draw_asked
 from pages.quality.history.cases import draw_case_conversations
@@ -67,10 +65,7 @@ def draw_history() -> None:
         lost = "1 conversation is" if stored.lost == 1 else f"{stored.lost:,} conversations are"
         st.caption(f"{lost} not measured because the case is not stored. Import the cases first.")
     selection = ask_selection(stored.offers, "models", "datasets", "specialties", "rule")
-    of_conversations = replace(selection, mcq_rule="usual")
-    if read(read_history, of_conversations).empty:
+    if read(read_history, replace(selection, mcq_rule="usual")).empty:
         draw_no_match("No conversation fits these filters.")
         return
-    shown = measured(HISTORY, of_conversations, "history", "histories")
-    if shown is not None:
-        draw_tabs(_TABS, "history_tab", replace(shown, mcq_rule=selection.mcq_rule))
+    draw_tabs(_TABS, "history_tab", selection)

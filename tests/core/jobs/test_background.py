@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 from core.errors import AnamnesisError
-from core.jobs.background import Job, begin, job_at
+from core.jobs.background import Job, begin, job_at, keep_measured
+from core.measures.registry import measures
+from core.store.database import Store
+from tests.support.stores import campaign, copy_of, count_unmeasured
 
 
 def over(job: Job) -> Job:
@@ -80,3 +84,35 @@ def test_only_the_latest_finished_jobs_are_remembered() -> None:
     jobs = [over(begin(("many", n), lambda tell, stop: None)) for n in range(40)]
     assert job_at(("many", 39)) is jobs[-1]
     assert job_at(("many", 0)) is None
+
+
+def test_what_is_stored_is_measured_in_the_background_once(tmp_path: Path) -> None:
+    store = copy_of(campaign, tmp_path)
+
+    def unmeasured() -> int:
+        return sum(count_unmeasured(store, measure) for measure in measures().values())
+
+    for _ in range(2):
+        assert unmeasured()
+        work = keep_measured(store)
+        assert work is not None
+        assert (over(work).error, unmeasured()) == (None, 0)
+        assert keep_measured(store) is None, "nothing was stored since"
+        with store.write() as connection:
+            connection.execute("DELETE FROM scores")
+
+
+def test_it_is_not_measured_while_another_job_runs(tmp_path: Path) -> None:
+    store, go_on, told = Store(tmp_path / "results.duckdb"), threading.Event(), threading.Event()
+
+    def import_(tell, stop) -> None:
+        tell(1, 2)
+        told.set()
+        go_on.wait(60)
+
+    job = begin("import", import_, "Importing")
+    assert told.wait(60)
+    assert keep_measured(store) is None
+    go_on.set()
+    over(job)
+    assert keep_measured(store) is not None

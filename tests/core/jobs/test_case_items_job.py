@@ -13,7 +13,7 @@ from core.case import Case
 from core.cli.app import main
 from core.frameworks.base import Campaign, framework, paper_arms
 from core.frameworks.casting import CastNames
-from core.frameworks.consultation.measures.history_taking import make_items
+from core.frameworks.consultation.measures.history_taking import HISTORY
 from core.frameworks.consultation.measures.summary import items_note
 from core.jobs.ask_job import AskOutcome, run_job
 from core.jobs.engine import Options
@@ -139,7 +139,7 @@ def test_the_rule_does_not_replace_items_by_a_model_and_measures_go_on_without_t
     provider.script = lambda body: reply(("fever", "no fever"))
     make(store, provider, CASES[1:2])
     play(store, CASES[:2])
-    assert make_items(store)
+    assert HISTORY.prepare(store, lambda: False)
     assert [stored_items(store, case).made_by for case in CASES[:2]] == [BY, BY_RULE["rules"]]  # type: ignore[union-attr]
 
 
@@ -167,7 +167,7 @@ def test_an_oracle_that_asks_by_other_items_is_another_condition(store: Store, p
 @pytest.mark.slow
 def test_the_report_says_whose_items_the_figures_are_against(store: Store, provider: FakeProvider) -> None:
     play(store, CASES[:2], "reference/bayes")
-    assert make_items(store)
+    assert HISTORY.prepare(store, lambda: False)
     assert items_note(store) == ""
     make(store, provider, CASES[:1])
     assert f"{BY} (1)" in items_note(store)

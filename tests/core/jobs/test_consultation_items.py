@@ -11,7 +11,7 @@ from core.asking.scene import Turn
 from core.events import Utterance
 from core.frameworks.base import Campaign, framework
 from core.frameworks.consultation import ConsultationSettings
-from core.frameworks.consultation.measures.history_taking import make_items, measure, yardstick
+from core.frameworks.consultation.measures.history_taking import HISTORY, measure, yardstick
 from core.jobs.plan import campaign_of, header_of, prepared_cases
 from core.journal import journal_path, read_header
 from core.store.database import Store
@@ -113,7 +113,7 @@ def test_items_by_rule_come_from_the_present_rule(db: Path) -> None:
     before = questions(played())
     assert before == questions_about(by_rule.items)
     fold(Store())
-    assert make_items(Store())
+    assert HISTORY.prepare(Store(), lambda: False)
     assert campaign().cases[0].items is None
     store_items(THREE, "rules-0")
     assert itemized(campaign().cases[0]).items == by_rule.items

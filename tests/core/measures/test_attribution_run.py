@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from core.events import Utterance
-from core.measures import extracts
+from core.measures import failures
 from core.measures.attribution import CAUSES, Attribution, Cause
 from core.measures.failures import Causes, WrongAnswers, attribution_table, cause_shares, patient_effects
-from core.measures.missing import measure_missing
+from core.measures.measuring import measure_trials
 from core.measures.registry import measures
 from core.store.database import Store
 from core.store.fold import fold
@@ -153,7 +153,7 @@ def test_all_formats_that_can_be_attributed_by_default(filled: Store) -> None:
 
 @pytest.mark.slow
 def test_an_extract_continues_after_a_stop(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extracts, "PART", 2)
+    monkeypatch.setattr(failures, "PART", 2)
     first, progress_reports, parts = Causes(filled.path, CHOSEN, None), list[tuple[int, int]](), list[slice]()
 
     def table(rows: WrongAnswers, part: slice, original: Callable[..., Any] = WrongAnswers.table) -> Any:
@@ -173,7 +173,7 @@ def test_an_extract_continues_after_a_stop(filled: Store, monkeypatch: pytest.Mo
     assert dict(zip(causes["case_key"], causes["cause"], strict=True))["ours/3"] == "doctor_concluded_wrongly"
     assert list(repeated.read(["trial_id"], cause="not_judged")["trial_id"]) == ["run/1", "run/2"]
     before = filled.version
-    assert measure_missing(filled, measures()["patient_marks"], processes=0).measured
+    assert measure_trials(filled, [measures()["patient_marks"]], processes=0)
     assert filled.version != before
     assert Causes(filled.path, CHOSEN, None).whole == repeated.whole, "stored scores leave it valid"
     write_journal(filled.journals, "more", a_header("more", cases=[a_case(9)]))

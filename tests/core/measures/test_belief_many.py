@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from core.events import Probed
-from core.measures.belief import CaseTrajectory, belief_table, bin_of, calibrations, curves, trajectory
+from core.measures.belief import belief_table, bin_of, calibrations, curves, series_of, trajectory
 from core.stats.ratios import ratio, ratio_intervals, resampled_sums
 from core.stats.scores import score_interval
 from core.stats.smoothed import mean_interval
@@ -16,12 +16,12 @@ from tests.core.store.builders import a_case
 from tests.support.intervals import beta_bounds
 
 
-def course(case: int, *probes: tuple[str, float], model: str = "m") -> CaseTrajectory:
+def course(case: int, *probes: tuple[str, float], model: str = "m") -> tuple[str, str, dict[str, tuple[float, ...]]]:
     """Return the course of a belief on a case of eczema; a probe is (leading diagnosis, probability)."""
     probed = [
         Probed(turn=2 * n + 1, differential=((name, share), ("Gout", 0.01))) for n, (name, share) in enumerate(probes)
     ]
-    return model, f"ours/{case}", trajectory(a_case(case), probed, "final_diagnosis")
+    return model, f"ours/{case}", series_of(trajectory(a_case(case), probed, "final_diagnosis"))
 
 
 TRAJECTORIES = [

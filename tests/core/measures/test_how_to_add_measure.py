@@ -16,12 +16,13 @@ from core import paths
 from core.cli.app import main
 from core.errors import UsageError
 from core.frameworks import starts
-from core.measures.missing import Measured, count_missing, measure_missing
+from core.measures.measuring import measure_trials
 from core.measures.registry import measures, metrics
 from core.store.database import Store
 from core.store.fold import fold
 from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
 from tests.support.commands import in_turn
+from tests.support.stores import count_unmeasured
 
 TOY = '''
 """How long the doctor's questions are."""
@@ -58,10 +59,10 @@ def report(request, least: Annotated[int, "Cases with fewer trials are left out.
             yield Row({"case": case}, n, columns=Columns("trials", n=None))
 '''
 IN_A_PROCESS = """
-from core.measures.missing import measure_missing
+from core.measures.measuring import measure_trials
 from core.measures.registry import measures
 from core.store.database import Store
-print(measure_missing(Store(), measures()["triage_words"], processes=1).measured, *measures())
+print(measure_trials(Store(), [measures()["triage_words"]], processes=1), *measures())
 """
 MESSAGES = {
     "run/1/0": ("Fever?", "No.", "Since when do you cough?", "Monday."),  # 1 and 5 words
@@ -140,9 +141,9 @@ def test_a_measure_is_reported_and_a_metric_has_its_own_rows_and_options(store: 
 def test_it_is_measured_in_processes_and_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     fold(store)
     toy = measures()["question_length"]
-    assert count_missing(store, toy) == 4
-    assert measure_missing(store, toy, processes=1) == Measured(4, 0)
-    assert measure_missing(store, toy) == Measured(0, 0)
+    assert count_unmeasured(store, toy) == 4
+    assert measure_trials(store, [toy], processes=1) == 4
+    assert measure_trials(store, [toy]) == 0
     with store.read() as cursor:
         scores = cursor.execute(
             "SELECT trial_id, name, value, evidence FROM scores WHERE name <> '' ORDER BY trial_id"
@@ -154,7 +155,7 @@ def test_it_is_measured_in_processes_and_once(store: Store, monkeypatch: pytest.
     ]
     assert json.loads(scores[0][3]) == [{"turn": 2, "words": "Since when do you cough?"}]
     monkeypatch.setattr(type(toy), "version", "2")
-    assert count_missing(store, toy) == 4
+    assert count_unmeasured(store, toy) == 4
 
 
 @pytest.mark.slow
@@ -171,8 +172,7 @@ def test_a_framework_can_have_measures(store: Store, tmp_path: Path) -> None:
     }.items():
         (folder / place).parent.mkdir(parents=True, exist_ok=True)
         (folder / place).write_text(text)
-    (words,) = reports(("ward_words", "--format", "json"))
-    assert [(row["score"], row["mean"]) for row in json.loads(words)] == [("words", 5.0)]
+    fold(store)
     done = subprocess.run(
         [sys.executable, "-c", IN_A_PROCESS], cwd=paths.ROOT, capture_output=True, text=True, check=True
     )
@@ -180,6 +180,8 @@ def test_a_framework_can_have_measures(store: Store, tmp_path: Path) -> None:
     assert measured == "4"
     assert {"question_length", "triage_words", "ward_words"} <= set(names)
     assert "no_measure_here" not in names
+    (words,) = reports(("ward_words", "--format", "json"))
+    assert [(row["score"], row["mean"]) for row in json.loads(words)] == [("words", 5.0)]
 
 
 def test_a_file_that_cannot_be_read_is_named(store: Store, tmp_path: Path) -> None:

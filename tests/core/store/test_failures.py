@@ -8,11 +8,14 @@ import pytest
 
 from core.asking.scene import Turn
 from core.events import Graded, Probed
+from core.measures.belief import BELIEFS
+from core.measures.measuring import measure_trials
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.answers import WrongAnswer, wrong_answers
 from core.store.queries.cases import cases_of
-from core.store.queries.probes import probed_conversations, probes_of_trials
+from core.store.queries.probes import probes_of_trials
+from core.store.queries.scores import series_of_trials
 from core.store.queries.utterances import dialogues
 from core.store.selection import McqRule, Selection
 from tests.core.store.builders import (
@@ -149,16 +152,17 @@ def test_a_trial_that_broke_off_is_a_failure_in_every_missing_arm(store: Store) 
     }
 
 
-def test_beliefs_of_campaigns_with_why_the_conversation_ended(filled: Store) -> None:
+def test_beliefs_of_campaigns(filled: Store) -> None:
+    measure_trials(filled, [BELIEFS])
     with filled.read() as cursor:
-        (probed,) = probed_conversations(cursor)
-        live = probed_conversations(cursor, Selection(runs=["live"]))
-        assert not probed_conversations(cursor, Selection(models=["openai/none"]))
+        series = series_of_trials(cursor, BELIEFS)
+        live = series_of_trials(cursor, BELIEFS, Selection(runs=["live"]))
+        assert not series_of_trials(cursor, BELIEFS, Selection(models=["openai/none"]))
         assert probes_of_trials(cursor, ["a", "b", "nothing"]) == {
             "a": (Probed(turn=1, differential=(("Gout", 0.6), ("Eczema", 0.3))),)
         }
-    assert (probed.trial_id, probed.model, probed.case[0], probed.end_reason) == ("a", "openai/a", "ours/1", "turn_cap")
-    assert [conversation.trial_id for conversation in live] == ["l"]
+    assert series == [("openai/a", "ours/1", {"right": [0.3], "leading": [0.6], "leads": [0.0]})]
+    assert len(live) == 1
 
 
 def test_dialogues_and_cases_are_those_of_the_trials(filled: Store) -> None:

@@ -9,7 +9,7 @@ import pytest
 from core.case import ASKS_FOR
 from core.events import Called, CallRecord
 from core.measures.base import MetricRequest
-from core.measures.missing import measure_missing
+from core.measures.measuring import measure_trials
 from core.measures.spend import spend
 from core.measures.unsaid import UnsaidInSummaries
 from core.store.database import Store
@@ -125,7 +125,7 @@ def test_summaries_are_counted_that_state_what_no_message_states(filled: Store) 
     """Both trials of the run have the summary “A man with a lump.”, and no message has a man."""
     with filled.read() as cursor:
         assert summaries_by_run(cursor, ["run", "later"]) == {"run": Summaries(2, 0, 0)}
-    measure_missing(filled, UnsaidInSummaries())
+    measure_trials(filled, [UnsaidInSummaries()])
     with filled.read() as cursor:
         assert summaries_by_run(cursor, ["run", "later"]) == {"run": Summaries(2, 2, 2)}
         judgeable = judgeable_conversations(cursor, summarised=True)

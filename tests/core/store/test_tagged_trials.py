@@ -8,12 +8,12 @@ from core.events import Failed
 from core.frameworks.consultation.measures.history_taking import HISTORY
 from core.frameworks.consultation.measures.summary import read_doctors
 from core.jobs.judge import Judging
+from core.measures.belief import BELIEFS
 from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.answers import wrong_answers
 from core.store.queries.judged_facts import judged_sums
-from core.store.queries.probes import probed_conversations
 from core.store.queries.scores import unmeasured
 from core.store.queries.trials import conversation_ids, conversations
 from core.store.queries.utterances import first_matches
@@ -75,7 +75,7 @@ def test_facts_causes_and_belief_leave_them_out_even_if_their_run_is_selected(th
     with three_conversations.read() as cursor:
         assert judged_sums(cursor, None, OF_AUTOMEDIC).empty
         assert wrong_answers(cursor, OF_AUTOMEDIC, "mcq_strict") == []
-        assert probed_conversations(cursor, OF_AUTOMEDIC) == []
+        assert unmeasured(cursor, BELIEFS, OF_AUTOMEDIC) == []
     job = Judging("facts", ("openai/j",))
     assert [item.subject for item in job.plan(three_conversations, load_registry()).todo] == ["talk:run/1/0"]
 

@@ -28,7 +28,6 @@ from core.measures.base import Evidence, Measure, Record, Score
 from core.store.database import Store
 from core.store.queries.history_items import add_items, cases_without_items, items_of
 from core.store.queries.scores import Lists, Trials
-from core.store.selection import Selection
 from core.text.case_items import BY_RULE, HistoryItem, items_by_rule, items_from_json
 from core.text.patient_terms import is_technical, telling, words
 from core.text.rouge import RougeScore, repetition, score, tokens
@@ -318,11 +317,16 @@ class HistoryTaking(Measure):
     version: ClassVar[str] = "2-stem"
     reads: ClassVar[Trials] = "whole"
     against: ClassVar[Lists | None] = "history_items"
-    parcel = 500
-    seconds_each = 0.002
 
-    def prepare(self, store: Store, selection: Selection | None, stop: StopCallback) -> bool:
-        return make_items(store, selection, stop)
+    def prepare(self, store: Store, stop: StopCallback) -> bool:
+        """Make items by rule for the cases that have none."""
+        with store.read() as cursor:
+            cases = cases_without_items(cursor, tuple(BY_RULE.values()))
+        new = [items_of(case, items_by_rule(case)) for case in takewhile(lambda _: not stop(), cases)]
+        if new:
+            with store.write() as connection:
+                add_items(connection, new)
+        return len(new) == len(cases)
 
     def scores(self, record: Record) -> Iterator[Score]:
         """Yield the measures of a conversation, rounded to six decimals."""
@@ -351,17 +355,6 @@ def _rounded(value: float | None) -> float | None:
 
 
 HISTORY = HistoryTaking()
-
-
-def make_items(store: Store, selection: Selection | None = None, stop: StopCallback = lambda: False) -> bool:
-    """Make items by rule for the cases of selected trials that have none; return whether all cases have items now."""
-    with store.read() as cursor:
-        cases = cases_without_items(cursor, selection, tuple(BY_RULE.values()))
-    new = [items_of(case, items_by_rule(case)) for case in takewhile(lambda _: not stop(), cases)]
-    if new:
-        with store.write() as connection:
-            add_items(connection, new)
-    return len(new) == len(cases)
 
 
 def information_of(case: Case) -> str:

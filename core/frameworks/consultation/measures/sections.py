@@ -54,7 +54,6 @@ _WORDS: Final[dict[str, str]] = {
     "per_cent": _DONE,
 }
 _OPENING: Final = "0 % is only the patient’s opening."
-_STORED: Final = {"stored": True}
 _MEAN: Final = ("mean", "ci_low", "ci_high", "n_cases")
 _HEADS: Final = {
     "model": "Doctor",
@@ -67,7 +66,7 @@ _HEADS: Final = {
 FIGURES = Section(
     "Patient recall and accuracy",
     summary.report,
-    {**_STORED, "part": "measures"},
+    {"part": "measures"},
     kind="reached",
     caption="Accuracy of the task against patient recall, by doctor.",
     help="Accuracy of the task against patient recall, by doctor. Dashed lines are answers without a conversation; "
@@ -81,7 +80,7 @@ FIGURES = Section(
 UNCOVERED = Section(
     "Completeness of the history and right answers",
     summary.report,
-    {**_STORED, "part": "uncovered"},
+    {"part": "uncovered"},
     kind="dots",
     series="model",
     place="third",
@@ -117,7 +116,7 @@ UNCOVERED = Section(
 CURVES = Section(
     "Over the dialogue",
     summary.report,
-    {**_STORED, "part": "curves"},
+    {"part": "curves"},
     kind="curve",
     series="model",
     place="per_cent",
@@ -149,7 +148,7 @@ ACCURACY = Section(
 ORDER = Section(
     "Order of inquiry",
     summary.report,
-    {**_STORED, "part": "order"},
+    {"part": "order"},
     kind="order",
     help="Topics of the cases’ items, the earliest on top. Left: the share of the dialogue at which the patient first "
     "tells the topic, over conversations in which it is told. Right: the share of conversations in which it is told.",
@@ -170,7 +169,7 @@ ORDER = Section(
 BY_ITEMS = Section(
     "Shorter and longer histories",
     summary.report,
-    {**_STORED, "part": "groups"},
+    {"part": "groups"},
     kind="groups",
     help="Three equal groups of the selected cases by their number of items.",
     heads={**_HEADS, "group": "Cases with", "least_items": "Items from", "most_items": "Items to"},
@@ -182,7 +181,7 @@ BY_ITEMS = Section(
 CHANGE = Section(
     "Difference",
     summary.report,
-    {**_STORED, "part": "change"},
+    {"part": "change"},
     kind="shares",
     axis="Difference",
     caption="Paired by case; smoothed intervals, p by the sign-flip test.",
@@ -196,7 +195,7 @@ CHANGE = Section(
 PATIENT = Section(
     "Honesty, strictness and colloquialism of the patient, by doctor",
     summary.report,
-    {**_STORED, "part": "virtues"},
+    {"part": "virtues"},
     kind="dots",
     series="model",
     place="measure",

@@ -28,7 +28,6 @@ from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.measures.base import CASES_OF_RUNS, Columns, MetricRequest, Row, metric
 from core.measures.comparison import compare_cases, corrected
 from core.measures.extent import changed_keys, read_extents
-from core.measures.missing import measure_missing
 from core.measures.paired import CaseBy
 from core.stats.bootstrap import column_intervals
 from core.stats.corrections import Correction
@@ -50,7 +49,7 @@ def read_history(store: Store, selection: Selection | None = None, *, curves: bo
 
     ``curves`` reads the points over the dialogue instead of the means; there are ten times as many.
 
-    Conversations that are not measured yet are counted in ``missing``: call ``measure_missing`` first. Formats and
+    Conversations that are not measured yet are counted in ``missing``. Formats and
     question types of the selection do not matter for conversations.
     """
     with store.read() as cursor:
@@ -325,6 +324,7 @@ VIRTUES = ("honesty", "strictness", "colloquialism")
     "mcq_rule",
     "sample",
     empty="There is no conversation to report.",
+    measure=HISTORY,
     starts=(CAMPAIGN, RELEASE),
     page="quality",
 )
@@ -339,12 +339,8 @@ def report(
     speaker: Annotated[Speaker | None, "Only the measures of the words of one speaker."] = None,
     published: Annotated[HistorySet | None, "Add the published figures of Liao et al. on a data set."] = None,
     correction: Annotated[Correction, "Correction of p over the measures of a change."] = "holm",
-    stored: Annotated[bool, "Skip conversations that are not measured yet, instead of measuring them first."] = False,
 ) -> Iterator[Row]:
     """Report ROUGE-1 against the items of cases, turns, lengths, repetition, the patient's virtues, and accuracy."""
-    if not stored:
-        with request.progress("conversations") as show:
-            measure_missing(request.store, HISTORY, request.selection, progress=show)
     if words := request.read(openings_note, replace(request.selection, mcq_rule="usual")):
         request.note(words)
     if words := request.read(items_note, replace(request.selection, mcq_rule="usual")):

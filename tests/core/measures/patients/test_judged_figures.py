@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from core.journal import RowLine
-from core.measures.missing import measure_missing
+from core.measures.measuring import measure_trials
 from core.measures.patients.marks import PATIENT_MARKS
 from core.measures.patients.rates import judge_against_rule
 from core.store.database import Store
@@ -47,7 +47,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def test_shares_agreement_and_kappa_by_hand(store: Store) -> None:
-    measure_missing(store, PATIENT_MARKS, processes=0)
+    measure_trials(store, [PATIENT_MARKS], processes=0)
     (row,) = judge_against_rule(store)
     assert row.label == {"judge": "m", "prompts": "p", "n": 4, "cases": 2}
     assert (row["dropped"], row.excluded) == (8, {"failed": 0, "unmarked": 0})
@@ -63,15 +63,16 @@ def test_shares_agreement_and_kappa_by_hand(store: Store) -> None:
 
 
 def test_one_conversation_a_case_has_the_interval_of_a_share_of_cases(store: Store) -> None:
-    measure_missing(store, PATIENT_MARKS, processes=0)
+    measure_trials(store, [PATIENT_MARKS], processes=0)
     (row,) = judge_against_rule(store, Selection(trials=["m1/1/0", "m1/2/0"]))
     assert (row["n"], row.estimate, row["kappa"]) == (2, 0.5, 1.0)
     assert (row.low, row.high) == pytest.approx(beta_bounds(1, 2))
 
 
 def test_failures_and_unmarked_conversations_count_nowhere(store: Store) -> None:
-    measure_missing(store, PATIENT_MARKS, Selection(trials=["m1/1/0", "m1/2/0", "m2/1/0"]), processes=0)
+    measure_trials(store, [PATIENT_MARKS], processes=0)
     with store.write() as connection:
+        connection.execute("DELETE FROM scores WHERE trial_id NOT IN ('m1/1/0', 'm1/2/0', 'm2/1/0')")
         connection.execute("DELETE FROM judgements WHERE trial_id = 'm2/1/0'")
     add_judgements(store, [judgement("m2/1/0", None)])
     (row,) = judge_against_rule(store)

@@ -12,8 +12,9 @@ import pytest
 from core import processes
 from core.errors import AnamnesisError
 from core.judging.patient_rule import KINDS, ReplyMarkKind
+from core.measures import measuring
 from core.measures.base import Record, Row
-from core.measures.missing import Measured, TrialParcel, count_missing, measure_missing
+from core.measures.measuring import TrialParcel, measure_trials
 from core.measures.patients.marks import PATIENT_MARKS, PatientMarks
 from core.measures.patients.rates import hit_sample, patient_hits, patient_rates, rule_precisions
 from core.store.database import Store
@@ -22,7 +23,7 @@ from core.store.selection import Selection
 from tests.core.measures.patients.patient_conversations import stored
 from tests.core.store.builders import a_case
 from tests.support.intervals import beta_bounds
-from tests.support.stores import copy_of
+from tests.support.stores import copy_of, count_unmeasured
 
 
 def fill(store: Store) -> None:
@@ -40,42 +41,42 @@ def rates(store: Store, kind: ReplyMarkKind) -> dict[str, Row]:
 
 def test_every_conversation_is_marked_once_with_progress(store: Store) -> None:
     reports: list[tuple[int, int]] = []
-    assert count_missing(store, PATIENT_MARKS) == 4
-    assert measure_missing(store, PATIENT_MARKS, progress=lambda *done: reports.append(done)) == Measured(4, 0)
+    assert count_unmeasured(store, PATIENT_MARKS) == 4
+    assert measure_trials(store, [PATIENT_MARKS], progress=lambda *done: reports.append(done)) == 4
     assert reports[-1] == (4, 4)
-    assert count_missing(store, PATIENT_MARKS) == 0
-    assert measure_missing(store, PATIENT_MARKS) == Measured(0, 0)
+    assert count_unmeasured(store, PATIENT_MARKS) == 0
+    assert measure_trials(store, [PATIENT_MARKS]) == 0
 
 
 @pytest.mark.slow
 def test_processes_mark_the_same(store: Store) -> None:
-    measure_missing(store, PATIENT_MARKS, processes=1)
+    measure_trials(store, [PATIENT_MARKS], processes=1)
     with store.read() as cursor:
         stored_hits = hits(cursor, PATIENT_MARKS, selection=Selection(trials=["m1/1/0"]))[1]
     assert [hit.mark.words for hit in stored_hits] == ["vignette", "papules", "pruritus"]
 
 
 def test_the_marks_before_a_stop_are_stored(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PatientMarks, "parcel", 1)
+    monkeypatch.setattr(measuring, "PARCEL", 1)
     reports: list[int] = []
-    measured = measure_missing(
-        store, PATIENT_MARKS, progress=lambda at, of: reports.append(at), stop=lambda: bool(reports)
+    measured = measure_trials(
+        store, [PATIENT_MARKS], progress=lambda at, of: reports.append(at), stop=lambda: bool(reports)
     )
-    assert measured == Measured(1, 3)
-    assert count_missing(store, PATIENT_MARKS) == 3
-    assert measure_missing(store, PATIENT_MARKS) == Measured(3, 0)
+    assert measured == 1
+    assert count_unmeasured(store, PATIENT_MARKS) == 3
+    assert measure_trials(store, [PATIENT_MARKS]) == 3
 
 
 def test_the_marks_before_an_error_are_stored(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PatientMarks, "parcel", 1)
+    monkeypatch.setattr(measuring, "PARCEL", 1)
 
     def fail(done: int, planned: int) -> None:
         if done == 2:
             raise AnamnesisError("power failure")
 
     with pytest.raises(AnamnesisError, match="power"):
-        measure_missing(store, PATIENT_MARKS, progress=fail)
-    assert count_missing(store, PATIENT_MARKS) == 2
+        measure_trials(store, [PATIENT_MARKS], progress=fail)
+    assert count_unmeasured(store, PATIENT_MARKS) == 2
 
 
 def test_a_process_that_dies_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,14 +88,14 @@ def test_a_process_that_dies_is_reported(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_other_rules_mark_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    measure_missing(store, PATIENT_MARKS)
+    measure_trials(store, [PATIENT_MARKS])
     monkeypatch.setattr(PatientMarks, "version", "2")
-    assert count_missing(store, PATIENT_MARKS) == 4
+    assert count_unmeasured(store, PATIENT_MARKS) == 4
     assert patient_hits(store, "mentions_text") == (0, [])
 
 
 def test_rates_are_shares_of_conversations_and_hits_of_replies(store: Store) -> None:
-    measure_missing(store, PATIENT_MARKS)
+    measure_trials(store, [PATIENT_MARKS])
     # m1: three conversations with 3 + 2 + 4 replies; one conversation has two terms
     terms = rates(store, "medical_term")["m1"]
     assert tuple(terms[name] for name in ("n", "with_hit", "cases", "hits", "replies")) == (3, 1, 2, 2, 9)
@@ -108,7 +109,7 @@ def test_rates_are_shares_of_conversations_and_hits_of_replies(store: Store) -> 
 
 
 def test_without_a_hit_the_upper_bound_is_above_zero(store: Store) -> None:
-    measure_missing(store, PATIENT_MARKS)
+    measure_trials(store, [PATIENT_MARKS])
     leaks = rates(store, "leak")["m1"]
     assert leaks.estimate == 0
     assert leaks.low == 0
@@ -118,7 +119,7 @@ def test_without_a_hit_the_upper_bound_is_above_zero(store: Store) -> None:
 
 
 def test_plain_patients_and_personas_have_separate_rows(store: Store) -> None:
-    measure_missing(store, PATIENT_MARKS)
+    measure_trials(store, [PATIENT_MARKS])
     rows = patient_rates(store, "patient", kinds=["mentions_text"])
     assert {(row["patient"], row["persona"]): row["n"] for row in rows} == {
         ("openai/p", "plain"): 3,
@@ -128,7 +129,7 @@ def test_plain_patients_and_personas_have_separate_rows(store: Store) -> None:
 
 def test_the_shares_of_cases_are_those_behind_the_rates(store: Store) -> None:
     """A rate weighs conversations, and a share has one value for each case of a condition."""
-    measure_missing(store, PATIENT_MARKS)
+    measure_trials(store, [PATIENT_MARKS])
     tables: list[pd.DataFrame] = []
     rows = patient_rates(store, "doctor", kinds=["mentions_text", "leak"], case_values=tables)
     values = pd.concat(tables)
@@ -149,7 +150,7 @@ def test_the_shares_of_cases_are_those_behind_the_rates(store: Store) -> None:
 
 
 def test_every_kind_is_a_score_with_its_hits_as_evidence(store: Store) -> None:
-    measure_missing(store, PATIENT_MARKS)
+    measure_trials(store, [PATIENT_MARKS])
     sql = "SELECT name, value, evidence FROM scores WHERE trial_id = 'm1/1/0' AND name <> '' ORDER BY rowid"
     with store.read() as cursor:
         scores = {name: (value, json.loads(text or "[]")) for name, value, text in cursor.execute(sql).fetchall()}
@@ -164,7 +165,7 @@ def test_every_kind_is_a_score_with_its_hits_as_evidence(store: Store) -> None:
 
 
 def test_hits_come_with_question_reply_and_place(store: Store) -> None:
-    measure_missing(store, PATIENT_MARKS)
+    measure_trials(store, [PATIENT_MARKS])
     with store.read() as cursor:
         total, page = hits(cursor, PATIENT_MARKS, ["mentions_text"], limit=2, offset=1)
         assert hits(cursor, PATIENT_MARKS, ["mentions_text"], offset=9) == (0, [])
@@ -176,7 +177,7 @@ def test_hits_come_with_question_reply_and_place(store: Store) -> None:
 
 
 def test_filters_name_runs_personas_and_specialties(store: Store) -> None:
-    measure_missing(store, PATIENT_MARKS)
+    measure_trials(store, [PATIENT_MARKS])
     assert patient_hits(store, "mentions_text", Selection(personas=[""]))[0] == 1
     assert patient_hits(store, "mentions_text", Selection(runs=["m2"]))[0] == 2
     assert patient_hits(store, "mentions_text", Selection(specialties=["Cardiology"]))[0] == 0
@@ -193,7 +194,7 @@ def test_the_precision_of_a_rule_is_that_of_the_hits_that_were_read() -> None:
 
 
 def test_a_sample_is_drawn_by_its_seed(store: Store) -> None:
-    measure_missing(store, PATIENT_MARKS)
+    measure_trials(store, [PATIENT_MARKS])
     assert hit_sample(store, "mentions_text", 2, seed=1) == hit_sample(store, "mentions_text", 2, seed=1)
     assert len(hit_sample(store, "mentions_text", 20)) == 3
 
@@ -201,6 +202,6 @@ def test_a_sample_is_drawn_by_its_seed(store: Store) -> None:
 @pytest.mark.slow
 def test_without_conversations_there_are_no_figures(tmp_path: Path) -> None:
     empty = Store(tmp_path / "empty.duckdb")
-    assert measure_missing(empty, PATIENT_MARKS) == Measured(0, 0)
+    assert measure_trials(empty, [PATIENT_MARKS]) == 0
     assert patient_rates(empty) == []
     assert all(patient_hits(empty, kind) == (0, []) for kind in KINDS)

@@ -8,17 +8,19 @@ import pytest
 
 from core.case import Case
 from core.events import Ended, Finished, Started, Utterance
-from core.frameworks.consultation.measures.history_taking import HISTORY, HistoryTaking
-from core.frameworks.consultation.measures.summary import measure_rows, read_history
-from core.measures.missing import Measured, count_missing, measure_missing
+from core.frameworks.consultation.measures.history_taking import HISTORY
+from core.frameworks.consultation.measures.summary import measure_rows, read_history, report
+from core.measures import measuring
+from core.measures.base import MetricRequest
+from core.measures.measuring import measure_trials
+from core.measures.notes import result_of
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.history_items import stored_items
-from core.store.selection import Selection
 from core.text.case_items import ItemSet
 from tests.core.frameworks.consultation.measures.dialogues import COUGH, COUGH_ITEMS, HASTY, an_item, save_items
 from tests.core.store.builders import a_case, a_header, a_trial, write_journal
-from tests.support.stores import copy_of
+from tests.support.stores import copy_of, count_unmeasured
 
 VIGNETTE = "A 40-year-old man comes to the clinic because of a cough for two weeks. He takes aspirin."
 
@@ -56,15 +58,15 @@ def the_case(number: int) -> Case:
 @pytest.mark.slow
 def test_every_conversation_is_measured_once(store: Store) -> None:
     reports: list[tuple[int, int]] = []
-    assert measure_missing(store, HISTORY, progress=lambda done, of: reports.append((done, of))) == Measured(4, 0)
+    assert measure_trials(store, [HISTORY], progress=lambda done, of: reports.append((done, of))) == 4
     assert reports == [(4, 4)]
-    assert measure_missing(store, HISTORY) == Measured(0, 0)
-    assert count_missing(store, HISTORY) == 0
+    assert measure_trials(store, [HISTORY]) == 0
+    assert count_unmeasured(store, HISTORY) == 0
 
 
 def test_the_figures_are_those_of_the_conversations(store: Store) -> None:
     save_items(store, the_case(1), COUGH_ITEMS)
-    measure_missing(store, HISTORY, Selection(models=["openai/a"]))
+    measure_trials(store, [HISTORY])
 
     rows = {r["measure"]: r for r in measure_rows(read_history(store))}
 
@@ -83,30 +85,32 @@ def test_the_figures_are_those_of_the_conversations(store: Store) -> None:
 def test_the_scores_before_a_stop_are_stored_and_the_next_call_continues(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(HistoryTaking, "parcel", 1)
+    monkeypatch.setattr(measuring, "PARCEL", 1)
     reports: list[int] = []
-    measured = measure_missing(
-        store, HISTORY, progress=lambda done, of: reports.append(done), stop=lambda: len(reports) == 3
+    measured = measure_trials(
+        store, [HISTORY], progress=lambda done, of: reports.append(done), stop=lambda: len(reports) == 3
     )
-    assert (measured, reports) == (Measured(3, 1), [1, 2, 3])
-    assert count_missing(store, HISTORY) == 1
-    assert measure_missing(store, HISTORY) == Measured(1, 0)
+    assert (measured, reports) == (3, [1, 2, 3])
+    assert count_unmeasured(store, HISTORY) == 1
+    assert measure_trials(store, [HISTORY]) == 1
 
 
 def test_a_stop_before_the_beginning_measures_nothing(store: Store) -> None:
-    assert measure_missing(store, HISTORY, stop=lambda: True).measured == 0
+    assert measure_trials(store, [HISTORY], stop=lambda: True) == 0
     assert set(read_history(store)["missing"]) == {2}
 
 
-@pytest.mark.slow
 def test_new_items_of_a_case_make_its_conversations_missing(store: Store) -> None:
-    measure_missing(store, HISTORY)
+    measure_trials(store, [HISTORY])
     by_rule = stored_items(store, the_case(1))
     assert by_rule is not None
     assert by_rule.made_by.startswith("rules-")
     save_items(store, the_case(1), [an_item("cough", "a cough")])
     assert stored_items(store, the_case(1)) == ItemSet((an_item("cough", "a cough"),), "openai/p")
-    assert measure_missing(store, HISTORY) == Measured(2, 0)
+    (note,) = (n for n in result_of(report, MetricRequest(store)).notes if n.kind == "not_measured")
+    assert ("2 conversations" in note.text, note.severity) == (True, "high")
+    assert measure_trials(store, [HISTORY]) == 2
+    assert "not_measured" not in {n.kind for n in result_of(report, MetricRequest(store)).notes}
     # values: a cough; the patient of COUGH says one of the two words, that of HASTY none
     assert read_history(store).set_index("case_key").loc["ours/1", "patient_recall"] == pytest.approx((1 / 2 + 0) / 2)
 
@@ -119,7 +123,7 @@ def test_items_of_another_content_of_the_case_do_not_count(store: Store) -> None
 
 
 def test_measures_are_stored_as_scores(store: Store) -> None:
-    measure_missing(store, HISTORY)
+    measure_trials(store, [HISTORY])
     sql = "SELECT trial_id, value FROM scores WHERE measure = 'history_taking' AND name = 'doctor_turns' ORDER BY ALL"
     with store.read() as cursor:
         assert cursor.execute(sql).fetchall() == [("run/1/0", 2), ("run/1/1", 1), ("run/2/0", 2), ("run/2/1", 1)]
