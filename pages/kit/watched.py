@@ -25,6 +25,7 @@ from core.events import (
     Speaker,
     Started,
     Verdict,
+    reasoning_of,
 )
 from core.export.reading import was_shown
 from core.frameworks.base import Framework, framework, role_title, speaking_roles, tested_seat, title_of
@@ -34,7 +35,7 @@ from core.journal import RunHeader
 from core.live.session import Session
 from core.measures.coverage import Uncovered, gathered, uncovered
 from core.words import ROLE
-from pages.kit.chat import draw_answers, draw_case, draw_chat, hides_thoughts
+from pages.kit.conversation import draw_answer, draw_case, draw_summary
 from pages.kit.export_menu import draw_export_menu, draw_export_menu_unstored
 from pages.kit.jobs import draw_reused_replies
 from pages.kit.look import (
@@ -49,6 +50,7 @@ from pages.kit.look import (
     plain,
     total_tokens,
 )
+from pages.kit.messages import draw_messages
 from pages.kit.names import model_name
 from pages.kit.navigation import link
 from pages.kit.seats import case_label
@@ -107,11 +109,9 @@ def draw_session(watched: WatchedSession, *, forks: bool = True) -> None:
         with left_column:
             draw_watched_chat(watched, events, height=300 if hides_thoughts(session) else 520)
             draw_seat(session, fw or framework(), sending)
-            if session.error:
-                st.error(plain(session.error))
             if (unit := session.unit) is not None:
                 draw_reused_replies(unit.remembered, unit.unused if unit.calls > unit.remembered else 0)
-            draw_answers(session, events, fw)
+            draw_given_answers(session, events, fw)
         with right_column:
             draw_figures(session, events, fw)
             if person_is_tested(session, fw):
@@ -257,10 +257,41 @@ def draw_export_menu_watched(sides: Sequence[WatchedSession], key: str) -> None:
 def draw_watched_chat(watched: WatchedSession, events: Sequence[Event], height: int) -> None:
     """Draw the messages so far, without reasoning if a person still plays."""
     session = watched.session
-    with st.container(height=height, autoscroll=True, border=True, gap="xxsmall", key=f"chat_{session.key}"):
-        draw_chat(events, session.draft, fw=watched.framework, thoughts={} if hides_thoughts(session) else None)
-        if waited := pending_calls(session):
-            st.caption(f":material/more_horiz: {plain(waited)}")
+    draw_messages(
+        events,
+        key=f"chat_{session.key}",
+        height=height,
+        fw=watched.framework,
+        thoughts={} if hides_thoughts(session) else None,
+        draft=session.draft,
+        waiting=pending_calls(session),
+    )
+    if session.error:
+        st.error(plain(session.error))
+
+
+def draw_given_answers(session: Session, events: Sequence[Event], fw: Framework | None) -> None:
+    """Draw the answers of a running or finished session with their verdicts."""
+    answers = [event for event in events if isinstance(event, Answered)]
+    draft = session.draft  # read once: the session's thread changes it
+    if not answers and not (draft and draft.purpose not in ("dialogue", "rate")):
+        return
+    st.header("Diagnosis", anchor=False)
+    if fw and (not_the_doctor := fw.speech.answering(events)):
+        st.caption(not_the_doctor)
+    thoughts = {} if hides_thoughts(session) else reasoning_of(events)
+    draw_summary(events, thoughts)
+    # a person who still has to answer must not see the verdicts on earlier answers
+    graded = [] if person_is_tested(session, fw) else [event for event in events if isinstance(event, Graded)]
+    for answer in answers:
+        draw_answer(answer, graded, thoughts)
+    if draft and draft.purpose == "answer":
+        st.caption(f"Answering: {plain(draft.text)} ▌" if draft.text or not draft.thought else "Thinking…")
+
+
+def hides_thoughts(session: Session) -> bool:
+    """Return whether reasoning is hidden because a person plays: it could give the diagnosis away."""
+    return session.running and "human" in session.meta.values()
 
 
 def pending_calls(session: Session) -> str:
@@ -366,14 +397,24 @@ def cost_of(calls: Iterable[CallRecord]) -> str:
     return f"{money(sum(priced))}{'+' if len(priced) < len(costs) else ''}"
 
 
-def draw_differential(events: Sequence[Event]) -> None:
+def draw_progress(watched: WatchedSession, most: int | None = None) -> None:
+    """Draw how many facts are uncovered, and the doctor's differential, at ``most`` so many diagnoses."""
+    uncovered_facts, askable = count_uncovered(watched)
+    if askable:
+        by_whom = "patient and staff" if watched.profiled else "the patient"
+        words = f"{uncovered_facts} of {askable} facts that {by_whom} can tell, by words in common"
+        st.progress(uncovered_facts / askable, text=words)
+    draw_differential(watched.session.snapshot(), most)
+
+
+def draw_differential(events: Sequence[Event], most: int | None = None) -> None:
     """Draw the doctor's differential after the last turn, if it has one."""
     probes = [event for event in events if isinstance(event, Probed)]
     if not probes:
         return
     st.header("Differential", anchor=False, help="What the doctor finds most likely after each reply.")
     before = dict(probes[-2].differential) if len(probes) > 1 else {}
-    for diagnosis, probability in probes[-1].differential:
+    for diagnosis, probability in probes[-1].differential[:most]:
         change = probability - before.get(diagnosis, 0.0)
         arrow = "↑" if change > 0.01 else "↓" if change < -0.01 else ""
         st.progress(min(1.0, probability), text=f"{plain(diagnosis)} — {probability:.0%} {arrow}")
@@ -546,18 +587,10 @@ def _draw_large(watched: WatchedSession, *, single: bool) -> None:
         fw, session = watched.framework or framework(), watched.session
         if single:
             draw_seat(session, fw, f"sending_{session.key}")
-        if session.error:
-            st.error(plain(session.error))
     if person_is_tested(session, fw):
         return
     with side:
-        uncovered_facts, askable = count_uncovered(watched)
-        if askable:
-            words = f"{uncovered_facts} of {askable} facts uncovered, by words in common"
-            st.progress(uncovered_facts / askable, text=words)
+        draw_progress(watched, most=_MOST_ON_STAGE)
         answers = [event for event in events if isinstance(event, Answered) and event.response]
-        probes = [event for event in events if isinstance(event, Probed)]
-        for diagnosis, probability in (probes[-1].differential if probes else ())[:_MOST_ON_STAGE]:
-            st.progress(min(1.0, probability), text=f"{plain(diagnosis)} {probability:.0%}")
         if answers and not watched.session.running and single:
             st.markdown(f"Answer: {plain(answers[-1].response or '')}")

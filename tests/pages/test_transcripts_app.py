@@ -13,7 +13,6 @@ from core.store.database import Store
 from core.store.fold import fold
 from core.store.selection import Selection
 from pages.kit.behind import behind_row
-from pages.kit.chat import marked
 from pages.transcripts.page import excerpt
 from tests.core.store.builders import (
     Ended,
@@ -201,10 +200,3 @@ def test_an_excerpt_is_cut_around_the_words() -> None:
     assert excerpt(text, "itch") == f"…{'a' * 60}ITCH{'b' * 60}…"
     assert excerpt("It itches.", "ITCH") == "It itches."
     assert excerpt("nothing", "(") == "nothing"
-
-
-def test_marked_words_stay_harmless() -> None:
-    assert marked("An ITCH (bad).", "itch (") == "An :orange-background[ITCH \\(]bad\\)\\."
-    text = marked("a ![i](http://x) itch](y)", "itch](y)")
-    assert "![i]" not in text
-    assert "](" not in text.replace("\\]", "").replace("\\(", "")

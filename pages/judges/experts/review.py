@@ -21,11 +21,14 @@ from core.store.review_records import ReviewItem
 from pages.judges.experts.data import ITEM, item_for, review_at
 from pages.judges.experts.reviews import draw_sheet, leave
 from pages.kit.case.pictures import draw_pictures
-from pages.kit.chat import draw_case, draw_chat
+from pages.kit.conversation import draw_case
 from pages.kit.look import counted, plain, show_errors
+from pages.kit.messages import Mark, draw_messages
 from pages.kit.tables import step_buttons
 from pages.kit.visitor import draw_button
 
+_HEIGHT = 660
+"""Height of a conversation in pixels."""
 _OPTION_KEYS = "abdefghilmnopqstvwz"
 """Shortcuts of options, without those of steps (j, k, u), of Streamlit (c, r), and of "Cannot judge" (x)."""
 _SHORT_ANSWER_CHARS = 24
@@ -358,8 +361,7 @@ def _draw_item(state: ReviewState, item: ReviewItem, annotator: str) -> None:
             for side, title, dialogue in sides:
                 with side:
                     st.markdown(f"**{title}**")
-                    with st.container(height=660, border=True, gap="xxsmall", autoscroll=False):
-                        draw_chat(dialogue, None)
+                    draw_messages(dialogue, height=_HEIGHT)
         elif with_dialogue:
             _draw_dialogue(state, item, annotator, blinded)
         if whole_case and not with_dialogue and blinded.case is not None:
@@ -378,12 +380,11 @@ def _draw_dialogue(state: ReviewState, item: ReviewItem, annotator: str, blinded
     if not any(isinstance(event, Utterance) for event in blinded.dialogue):
         st.caption("This response was given without a conversation.")
         return
-    words = {
-        quoted.message: quoted.words
+    marks = [
+        Mark(quoted.words, quoted.message)
         for (name, person, _), answer in state.newest.items()
         if (name, person) == (item.item, annotator)
         for quoted in answer.quotations
-    }
-    height = 420 if state.form.about == "answer" else 660
-    with st.container(height=height, border=True, gap="xxsmall", autoscroll=False, key=f"experts_chat_{item.number}"):
-        draw_chat(blinded.dialogue, None, words)
+    ]
+    height = 420 if state.form.about == "answer" else _HEIGHT
+    draw_messages(blinded.dialogue, marks, key=f"experts_chat_{item.number}", height=height)

@@ -21,10 +21,10 @@ from core.store.review_records import AnnotatedItem
 from core.store.selection import Selection
 from pages.kit.cached import cached_query, read
 from pages.kit.case.facts import trial_of
-from pages.kit.chat import bubble, marked
 from pages.kit.controls import choose
 from pages.kit.jobs import draw_judging
 from pages.kit.look import plain
+from pages.kit.messages import Mark, draw_messages
 from pages.kit.names import model_name
 from pages.kit.tables import draw_table
 
@@ -177,9 +177,7 @@ def _draw_questions(outcomes: Sequence[Outcome], events: Sequence[Event], key: s
         if quotation.state == "unverified" or turn is None:
             st.markdown(f":orange-badge[:material/warning: In no message] “{plain(quotation.words)}”")
             continue
-        st.caption(f"Message {quotation.message + 1}")
-        with bubble(messages[turn].role):
-            st.markdown(marked(messages[turn].text, quotation.words))
+        draw_messages([messages[turn]], [Mark(quotation.words)])
 
 
 BY_RULE = (
