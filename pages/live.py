@@ -67,14 +67,15 @@ from pages.kit.visitor import draw_button, only
 from pages.kit.watched import (
     count_uncovered,
     draw_controls,
+    draw_differential,
     draw_export_menu_watched,
+    draw_fact_count,
     draw_figures,
     draw_fork_link,
     draw_given_answers,
     draw_outcome,
     draw_players,
     draw_presentation_switch,
-    draw_progress,
     draw_session,
     draw_stage,
     draw_watched_chat,
@@ -314,7 +315,8 @@ def _draw_side(watched: WatchedSession, other: WatchedSession) -> None:
         draw_outcome(watched)
     draw_watched_chat(watched, events, height=460)
     draw_figures(session, events, watched.framework)
-    draw_progress(watched)
+    draw_fact_count(watched)
+    draw_differential(events)
     draw_given_answers(session, events, watched.framework)
     draw_fork_link(watched)
 

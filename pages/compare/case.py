@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 import streamlit as st
 
-from core.events import Answered, Format, Graded, reasoning_of
+from core.events import Format, reasoning_of
 from core.measures.behind import Part
 from core.measures.paired import PairedCase
 from core.store.queries.trials import Conversation
@@ -19,7 +19,7 @@ from pages.kit.look import arm, plain
 from pages.kit.messages import draw_messages
 from pages.kit.names import case_name, dataset_name, natural
 from pages.kit.navigation import link
-from pages.kit.stored import case_conversations, events_of, stored_case
+from pages.kit.stored import case_conversations, reading, stored_case
 
 _GROUPS: dict[str, Callable[[PairedCase], bool]] = {
     "Flipped": lambda c: c.outcome in ("first_only", "second_only"),
@@ -105,18 +105,21 @@ def _draw_side(side: ComparedArm, case_key: str, key: str, selection: Selection,
     marks = trial_marks(conversations, side, marked=selection.mcq_rule == "usual")
     first = next((trial for trial, mark in marks.items() if ("✓" in mark) == right), None)
     trial = choose("Trial", list(marks), key, names=marks, default=first, shape="segments")
-    events = events_of(trial)
-    answers = [e for e in events if isinstance(e, Answered) and (e.format, e.question_type) == side.arm]
-    if answers:
-        draw_answer(answers[-1], [e for e in events if isinstance(e, Graded)], reasoning_of(events))
+    record = reading(trial)
+    if record is None:
+        st.caption("This trial is not stored any more.")
+        return
+    thoughts = reasoning_of(record.events)
+    if answer := record.answers.get(side.arm):
+        draw_answer(answer, record.grades, thoughts)
     else:
         st.caption("This trial ended before this answer.")
     if side.arm[0] == "summarized":
         st.caption("The doctor saw the summary instead of the conversation:")
-        draw_summary(events, reasoning_of(events))
+        draw_summary(record.events, thoughts)
     elif side.arm[0] in _SAW:
         st.caption(f"The doctor saw {_SAW[side.arm[0]]}.")
-    draw_messages(events, key=f"{key}_chat", height=430)
+    draw_messages(record.events, key=f"{key}_chat", height=430)
     link("transcripts", "Open the transcript", "forum", trial=trial)
 
 

@@ -1,6 +1,6 @@
 """One cell of the matrix and one step of its trial: request, reply, grading, conversation and analyses."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 
 import streamlit as st
@@ -8,7 +8,7 @@ import streamlit as st
 from core.asking.parts import PromptPart
 from core.debugger.run import MatrixCell
 from core.debugger.steps import Step, TrialRecord
-from core.events import GRADED_TYPES, CallRecord, Rule, Verdict
+from core.events import GRADED_TYPES, CallRecord
 from core.frameworks.base import Arm
 from core.frameworks.casting import is_model
 from core.models.base import Role
@@ -17,8 +17,8 @@ from pages.kit.controls import choose_by_name
 from pages.kit.conversation import PANELS, panels_of
 from pages.kit.export_menu import draw_export_menu, draw_export_menu_unstored
 from pages.kit.fork import fork_form
-from pages.kit.look import RULE, RULE_SHORT, arm, badge, bare_answer, plain, price
-from pages.kit.messages import draw_messages, draw_reasoning
+from pages.kit.look import RULE, arm, badge, badges, bare_answer, plain, price
+from pages.kit.messages import asked_message, draw_messages, draw_reasoning
 from pages.kit.names import model_name
 from pages.kit.navigation import link
 
@@ -88,19 +88,9 @@ def _step_label(step: Step) -> str:
     return f"{step.title}{beginning}"
 
 
-def badges(reason: Verdict | None, verdicts: Iterable[tuple[Rule, Verdict]]) -> str:
-    """Return the reason of exclusion and the verdicts as badges, each with its rule if there are several."""
-    pairs = list(verdicts)
-    texts = [badge(reason)] if reason is not None else []
-    for rule, verdict in pairs:
-        note = f" :gray[{RULE_SHORT[rule]}]" if len(pairs) > 1 and RULE_SHORT[rule] else ""
-        texts.append(f"{badge(verdict)}{note}")
-    return " · ".join(texts)
-
-
 def draw_conversation(record: TrialRecord, key: str, *, stored: bool) -> None:
     """Draw the dialogue of a trial with its files, links to its transcript and branches, and the fork form."""
-    draw_messages(record.events, key=f"{key}_chat", height=520)
+    draw_messages(record.events, key=f"{key}_chat", height=520, at=asked_message())
     if not stored:
         draw_export_menu_unstored([(record.case, record.events, None)], key)
         st.caption("Fork it after its trial has finished.")

@@ -14,7 +14,7 @@ from pages.kit.case.facts import draw_facts_ledger
 from pages.kit.case.pictures import draw_pictures
 from pages.kit.case.verdicts import draw_verdicts
 from pages.kit.case.why import draw_belief, draw_why
-from pages.kit.look import RULE, RULE_SHORT, arm, badge, plain
+from pages.kit.look import RULE, arm, badges, plain
 from pages.kit.messages import draw_messages, draw_reasoning
 from pages.kit.names import model_name
 from pages.kit.stored import CARED_FOR, ConversationRecord
@@ -96,12 +96,8 @@ def draw_answer(answer: Answered, grades: Iterable[Graded], thoughts: Mapping[st
     newest = {grade.rule: grade for grade in grades if (grade.format, grade.question_type) == of_answer}
     response = (answer.response or "").replace("**", "").strip()
     with st.container(border=True, gap="xsmall"):
-        badges = [badge(answer.reason)] if answer.reason is not None else []
-        for rule, grade in sorted(newest.items()):
-            note = f":gray[{RULE_SHORT[rule]}] " if len(newest) > 1 else ""
-            badges.append(f"{note}{badge(grade.verdict)}")
         judges = "; ".join(f"{RULE[rule]}: judged by {plain(model_name(g.grader))}" for rule, g in newest.items())
-        verdicts = " · ".join(badges) or ":gray-badge[Not graded]"
+        verdicts = badges(answer.reason, ((rule, g.verdict) for rule, g in newest.items())) or ":gray-badge[Not graded]"
         st.markdown(f"**{arm(*of_answer)}**  \n{verdicts}", help=judges or None)
         short = response if len(response) <= _LONG else f"{response[:_LONG]}…"
         st.markdown(plain(short) if response else f":gray[{plain(answer.detail or 'no answer')}]")

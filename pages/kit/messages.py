@@ -24,6 +24,8 @@ _GOES = {
     "nowhere": ("orange", ":material/block:"),
 }
 """Addressee of a message → colour and icon of its badge; other addressees have the icon of their role."""
+_FIRST_WORDS = 70
+"""Characters of a message that is named in one line."""
 _AROUND = 2
 """Messages before and after the chosen one that are shown without a click."""
 _OPEN, _CLOSE = "\ue000", "\ue001"
@@ -49,7 +51,7 @@ class Mark(NamedTuple):
 def asked_message() -> int | None:
     """Return the number of the message in the URL, from 0."""
     number = st.query_params.get(MESSAGE, "")
-    return int(number) - 1 if number.isascii() and number.isdecimal() else None
+    return int(number) - 1 if re.fullmatch("[0-9]{1,6}", number) else None
 
 
 def draw_messages(
@@ -185,6 +187,13 @@ class _Messages:
             if reasons := list(dict.fromkeys(mark.why for mark in marks if mark.why)):
                 st.caption(" · ".join(reasons))
             draw_reasoning(self.thoughts.get(event.call_id or ""))
+
+
+def in_one_line(message: Utterance, fw: Framework | None) -> str:
+    """Return the number, the speaker and the first words of a message."""
+    words = " ".join((fw.speech.spoken(message.role, message.text) if fw else message.text).split())
+    first = words if len(words) <= _FIRST_WORDS else f"{words[:_FIRST_WORDS]}…"
+    return f"{message.turn + 1} · {seat_titles().get(message.role, message.role)}: {first}"
 
 
 def _heading(role: str, number: int | None = None) -> str:

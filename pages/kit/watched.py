@@ -66,6 +66,10 @@ _GATHERED_HELP = (
     "The doctor knows the demographics and has to ask the patient or the clinical staff for everything else. A fact "
     "counts as gathered when one of their replies has most of its key words: shared words, not a judgement."
 )
+_UNCOVERED_HELP = (
+    "A fact counts as uncovered when one reply of the patient has most of its key words: shared words, not a "
+    "judgement. After the conversation a model can judge the facts."
+)
 _COST_HELP = (
     "By the prices in data/models.toml; the reference cast costs nothing. A plus says that some calls have no known "
     "price."
@@ -397,14 +401,12 @@ def cost_of(calls: Iterable[CallRecord]) -> str:
     return f"{money(sum(priced))}{'+' if len(priced) < len(costs) else ''}"
 
 
-def draw_progress(watched: WatchedSession, most: int | None = None) -> None:
-    """Draw how many facts are uncovered, and the doctor's differential, at ``most`` so many diagnoses."""
+def draw_fact_count(watched: WatchedSession) -> None:
     uncovered_facts, askable = count_uncovered(watched)
     if askable:
         by_whom = "patient and staff" if watched.profiled else "the patient"
         words = f"{uncovered_facts} of {askable} facts that {by_whom} can tell, by words in common"
         st.progress(uncovered_facts / askable, text=words)
-    draw_differential(watched.session.snapshot(), most)
 
 
 def draw_differential(events: Sequence[Event], most: int | None = None) -> None:
@@ -433,61 +435,34 @@ def count_uncovered(watched: WatchedSession) -> tuple[int, int]:
 def _draw_facts(case: Case, watched: WatchedSession) -> None:
     """Draw the case's facts, highlighted once the doctor knows them; facts of a profile by the role that has them."""
     dialogue = watched.session.dialogue
+    groups: dict[tuple[str, str | None], Sequence[Fact | Uncovered]]
     if watched.profiled:
         by_role = gathered(case, dialogue)
-        patient_facts, staff_facts = (
-            sum(fact.turn is not None for fact in facts) for facts in (by_role.patient, by_role.staff)
-        )
         st.header("Facts gathered", anchor=False, help=_GATHERED_HELP)
-        words = (
-            f"{patient_facts} of the patient’s {len(by_role.patient)} facts, "
-            f"{staff_facts} of the staff’s {len(by_role.staff)}"
-        )
-        st.progress(by_role.brought / max(1, len(by_role.asked)), text=words)
-        with st.container(height=380, border=True, gap="xsmall"):
-            for part, facts in (
-                ("demographics", by_role.demographics),
-                ("basic", by_role.patient),
-                ("optional", by_role.staff),
-            ):
-                owner, icon, how = PARTS[part]
-                st.caption(f":material/{icon}: **{owner}**", help=how)
-                for fact in facts:
-                    if isinstance(fact, Fact):
-                        st.markdown(f":green[:material/check_circle:] {_fact_words(fact)}")
-                    else:
-                        _draw_fact(fact)
-            if not by_role.staff:
-                st.caption("The case has no results: the staff answers that nothing is available.")
-        return
-    facts_of_case = uncovered(case, dialogue)
-    tellable = [fact for fact in facts_of_case if fact.told]
-    uncovered_facts = sum(fact.turn is not None for fact in tellable)
-    st.header(
-        "Facts uncovered",
-        anchor=False,
-        help="A fact counts as uncovered when one reply of the patient has most of its key words: shared words, not a "
-        "judgement. After the conversation a model can judge the facts.",
-    )
-    st.progress(
-        uncovered_facts / max(1, len(tellable)),
-        text=f"{uncovered_facts} of {len(tellable)} facts that the patient can tell, by words in common",
-    )
-    with st.container(height=300, border=True, gap="xsmall"):
-        for item in tellable:
-            _draw_fact(item)
-        if len(tellable) < len(facts_of_case):
-            st.caption("Known only from examination and tests:")
-        for item in facts_of_case:
-            if not item.told:
-                _draw_fact(item)
-
-
-def _draw_fact(item: Uncovered) -> None:
-    if item.turn is None:
-        st.markdown(f":gray[:material/radio_button_unchecked: {_fact_words(item.fact)}]")
+        of_part = {"demographics": by_role.demographics, "basic": by_role.patient, "optional": by_role.staff}
+        groups = {(f":material/{icon}: **{owner}**", how): of_part[part] for part, (owner, icon, how) in PARTS.items()}
     else:
-        st.markdown(f":green[:material/check_circle:] **{_fact_words(item.fact)}** :gray[· message {item.turn + 1}]")
+        facts_of_case = uncovered(case, dialogue)
+        st.header("Facts uncovered", anchor=False, help=_UNCOVERED_HELP)
+        groups = {
+            ("Known by the patient:", None): [fact for fact in facts_of_case if fact.told],
+            ("Known only from examination and tests:", None): [fact for fact in facts_of_case if not fact.told],
+        }
+    draw_fact_count(watched)
+    with st.container(height=340, border=True, gap="xsmall"):
+        for (owner, how), facts in groups.items():
+            if facts:
+                st.caption(owner, help=how)
+            for fact in facts:
+                if isinstance(fact, Fact):
+                    st.markdown(f":green[:material/check_circle:] {_fact_words(fact)}")
+                elif fact.turn is None:
+                    st.markdown(f":gray[:material/radio_button_unchecked: {_fact_words(fact.fact)}]")
+                else:
+                    words = f"**{_fact_words(fact.fact)}** :gray[· message {fact.turn + 1}]"
+                    st.markdown(f":green[:material/check_circle:] {words}")
+        if watched.profiled and not by_role.staff:
+            st.caption("The case has no results: the staff answers that nothing is available.")
 
 
 def _fact_words(fact: Fact) -> str:
@@ -590,7 +565,8 @@ def _draw_large(watched: WatchedSession, *, single: bool) -> None:
     if person_is_tested(session, fw):
         return
     with side:
-        draw_progress(watched, most=_MOST_ON_STAGE)
+        draw_fact_count(watched)
+        draw_differential(events, _MOST_ON_STAGE)
         answers = [event for event in events if isinstance(event, Answered) and event.response]
         if answers and not watched.session.running and single:
             st.markdown(f"Answer: {plain(answers[-1].response or '')}")

@@ -135,7 +135,7 @@ def test_a_consultation_is_watched_with_the_facts_of_patient_and_staff(open_page
     assert "Doctor and patient" in text
     assert "Clinical staff only" in text
     assert r":green[:material/check_circle:] Age: 31\-year\-old" in text
-    assert "of the patient’s 12 facts" in text
+    assert "facts that patient and staff can tell, by words in common" in text
     assert {arm.value for arm in app.header} >= {"Facts gathered", "Differential", "Diagnosis"}
 
 

@@ -164,11 +164,12 @@ def test_a_new_grade_is_what_is_shown(filled: Store, open_page: Open) -> None:
 
 @pytest.mark.slow
 def test_previous_and_next_go_through_what_was_found(filled: Store, open_page: Open) -> None:
-    app = open_page("transcripts", trial="run/3/0", transcripts_specialties="Cardiology")
+    app = open_page("transcripts", trial="run/3/0", transcripts_specialties="Cardiology", message="3")
     assert button(app, "Previous").disabled
     assert (button(app, "Previous").proto.shortcut, button(app, "Next").proto.shortcut) == ("k", "j")
     button(app, "Next").click().run()
     assert app.query_params["trial"] in ("run/3/1", ["run/3/1"])
+    assert "message" not in app.query_params
     assert "2 of 2 found" in words(app)
     assert button(app, "Next").disabled
     button(app, "Previous").click().run()

@@ -170,14 +170,15 @@ def _draw_questions(outcomes: Sequence[Outcome], events: Sequence[Event], key: s
         st.caption(f"It applies only if: {plain(outcome.criterion.when)}")
     if words := " · ".join(filter(None, [outcome.why, outcome.reason])):
         st.markdown(f":gray[{plain(words)}]")
-    messages = {event.turn: event for event in events if isinstance(event, Utterance)}
-    order = sorted(messages)
+    messages = sorted((event for event in events if isinstance(event, Utterance)), key=lambda message: message.turn)
+    marks = []
     for quotation in outcome.quotations:
-        turn = order[quotation.message] if 0 <= quotation.message < len(order) else None
-        if quotation.state == "unverified" or turn is None:
+        if quotation.state == "unverified" or not 0 <= quotation.message < len(messages):
             st.markdown(f":orange-badge[:material/warning: In no message] “{plain(quotation.words)}”")
-            continue
-        draw_messages([messages[turn]], [Mark(quotation.words)])
+        else:
+            marks.append(Mark(quotation.words, messages[quotation.message].turn))
+    quoted = {mark.turn for mark in marks}
+    draw_messages([message for message in messages if message.turn in quoted], marks)
 
 
 BY_RULE = (
