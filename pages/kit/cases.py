@@ -23,7 +23,7 @@ _SIDE_PANEL_STYLE = """<style>
   padding: 0.75rem 1rem 2rem 1.25rem; background: GROUND; border-left: 1px solid BORDER;
 }
 .st-key-behind_beside [data-testid="stColumn"] { flex: 1 1 9rem; min-width: 9rem; }
-.st-key-behind_beside .st-key-behind_sides [data-testid="stColumn"] { min-width: 100%; }
+.st-key-behind_beside [class*="_sides"] [data-testid="stColumn"] { min-width: 100%; }
 [data-testid="stMainBlockContainer"] { padding: 3.5rem 27rem 2rem 1.5rem; }
 @media (max-width: 1100px) {
   .st-key-behind_beside { top: 40vh; left: 0; width: auto; border-left: none; border-top: 1px solid BORDER; }

@@ -68,7 +68,8 @@ def draw_conversation(
         view: Further parameters of ``draw_messages``.
     """
     fw = framework_of(record.events, record.conversation.protocol)
-    messages_column, side_column = st.columns([6, 5], gap="medium")
+    with st.container(key=f"{key}_sides"):  # the panel behind a mark puts these columns below each other
+        messages_column, side_column = st.columns([6, 5], gap="medium")
     with messages_column:
         draw_messages(record.events, key=key, height=height, fw=fw, **view)
         if case:

@@ -439,6 +439,7 @@ def _draw_facts(case: Case, watched: WatchedSession) -> None:
     if watched.profiled:
         by_role = gathered(case, dialogue)
         st.header("Facts gathered", anchor=False, help=_GATHERED_HELP)
+        of_part: dict[str, Sequence[Fact | Uncovered]]
         of_part = {"demographics": by_role.demographics, "basic": by_role.patient, "optional": by_role.staff}
         groups = {(f":material/{icon}: **{owner}**", how): of_part[part] for part, (owner, icon, how) in PARTS.items()}
     else:

@@ -59,7 +59,7 @@ def test_a_conversation_is_read_with_addressees_staff_misuses_and_rating(
     assert text.count(" to the patient]") == 2
     assert text.count(" to the clinical staff]") == 1
     assert text.count(" ends the consultation]") == 1
-    assert ":violet-badge[Clinical staff]  \nHeart auscultation" in text
+    assert " · Clinical staff]]  \nHeart auscultation" in text
     assert "it speaks for the patient or the clinical staff" in text
     assert r"“Patient\: For two days, doctor\.”" in text
     assert r"As it was written: \<patient\>Any fever?\<\/patient\>" in text
