@@ -91,8 +91,6 @@ def draw_demonstration() -> None:
         def draw() -> None:
             draw_outcome(entry)
             draw_watched_chat(entry, entry.session.snapshot(), height=340)
-            if entry.session.error:
-                st.error(plain(entry.session.error))
             with st.container(horizontal=True, vertical_alignment="center"):
                 if not entry.session.running and st.button(
                     "Watch another",

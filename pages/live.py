@@ -35,8 +35,8 @@ from core.store.selection import Selection
 from core.words import arm_explained
 from pages.kit.cached import ask
 from pages.kit.case.pictures import draw_pictures_folded
-from pages.kit.chat import draw_answers, draw_case
 from pages.kit.controls import choose
+from pages.kit.conversation import draw_case
 from pages.kit.get_model import draw_offers
 from pages.kit.look import VERDICT, arm, arm_in_words, counted, plain, reason_words, show_errors, when
 from pages.kit.names import case_name, case_set_name, model_name
@@ -69,8 +69,10 @@ from pages.kit.watched import (
     draw_controls,
     draw_differential,
     draw_export_menu_watched,
+    draw_fact_count,
     draw_figures,
     draw_fork_link,
+    draw_given_answers,
     draw_outcome,
     draw_players,
     draw_presentation_switch,
@@ -293,7 +295,7 @@ def draw_pair(first: WatchedSession, second: WatchedSession) -> None:
     for case in cases:
         if len(cases) > 1:
             st.markdown(f"**{plain(case_label(case))}**")
-        draw_case(case, open_=False, profiled=first.profiled)
+        draw_case(case, profiled=first.profiled)
 
 
 def side_name(watched: WatchedSession, other: WatchedSession) -> str:
@@ -312,17 +314,10 @@ def _draw_side(watched: WatchedSession, other: WatchedSession) -> None:
     if not session.running:
         draw_outcome(watched)
     draw_watched_chat(watched, events, height=460)
-    if session.error:
-        st.error(plain(session.error))
     draw_figures(session, events, watched.framework)
-    if watched.case is not None:
-        uncovered_facts, askable = count_uncovered(watched)
-        by_whom = "patient and staff" if watched.profiled else "the patient"
-        st.progress(
-            uncovered_facts / max(1, askable), text=f"{uncovered_facts} of {askable} facts that {by_whom} can tell"
-        )
+    draw_fact_count(watched)
     draw_differential(events)
-    draw_answers(session, events, watched.framework)
+    draw_given_answers(session, events, watched.framework)
     draw_fork_link(watched)
 
 

@@ -71,7 +71,7 @@ def doctor_prompts(run: Run) -> str | None:
     """Return the doctor's prompts of a run; ``None`` if they have changed since, or are gone."""
     framework_ = frameworks().get(run.protocol)
     role = tested_seat(framework_).role if framework_ else ""
-    parts = [f"# {name}\n{prompt.source}" for name, prompt in unchanged_prompts(run).items() if role in prompt.parts]
+    parts = [f"# {name}\n{prompt.source}" for name, prompt in unchanged_prompts(run, role).items()]
     return "\n\n".join(parts) or None
 
 
@@ -80,7 +80,7 @@ def grader_prompts(hash_: str) -> str:
     for place in pack_places(("grader_extract", "grader_judge")):
         pack = load_pack(str(place.folder))
         if pack.parts["grader"] == hash_:
-            prompts = {name: prompt for name, prompt in pack.prompts.items() if "grader" in prompt.parts}
+            prompts = {name: prompt for name, prompt in pack.prompts.items() if "grader" in pack.parts_of(prompt)}
             return "\n\n".join(f"# {name}\n{prompt.source}" for name, prompt in prompts.items())
     return f"The grader's prompts are not available here (hash {hash_in_words(hash_)})."
 

@@ -91,14 +91,15 @@ def prompts_hash(run: Run | RunHeader, part: str) -> str:
     return hashes.get(part, "")
 
 
-def unchanged_prompts(run: Run) -> dict[str, Prompt]:
-    """Return name → prompt of a run's pack, of the seats whose prompts have not changed since the run."""
+def unchanged_prompts(run: Run, part: str | None = None) -> dict[str, Prompt]:
+    """Return name → prompt of a run's pack, of the seats (or of this one) whose prompts have not changed since."""
     try:
         pack = load_pack(run.prompt_pack)
     except (AnamnesisError, OSError):
         return {}
     same = {part for part, hash_ in pack.parts.items() if hash_ == prompts_hash(run, part)}
-    return {name: prompt for name, prompt in sorted(pack.prompts.items()) if same.issuperset(pack.parts_of(prompt))}
+    parts = {name: set(pack.parts_of(prompt)) for name, prompt in sorted(pack.prompts.items())}
+    return {name: pack.prompts[name] for name, of in parts.items() if of <= same and (part is None or part in of)}
 
 
 def _of_tested(run: Run) -> tuple[str, str]:

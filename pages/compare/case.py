@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 import streamlit as st
 
-from core.events import Answered, Event, Graded, Summarised, Utterance
+from core.events import Format, reasoning_of
 from core.measures.behind import Part
 from core.measures.paired import PairedCase
 from core.store.queries.trials import Conversation
@@ -13,12 +13,13 @@ from core.store.selection import Selection
 from pages.compare.data import ComparedArm, case_pairs, counted_in, runs_of
 from pages.kit.behind import behind_row
 from pages.kit.cases import behind, choose_case
-from pages.kit.chat import draw_chat, message
 from pages.kit.controls import choose
-from pages.kit.look import RULE, RULE_SHORT, arm, badge, plain
+from pages.kit.conversation import draw_answer, draw_case, draw_summary
+from pages.kit.look import arm, plain
+from pages.kit.messages import draw_messages
 from pages.kit.names import case_name, dataset_name, natural
 from pages.kit.navigation import link
-from pages.kit.stored import case_conversations, events_of, stored_case
+from pages.kit.stored import case_conversations, reading, stored_case
 
 _GROUPS: dict[str, Callable[[PairedCase], bool]] = {
     "Flipped": lambda c: c.outcome in ("first_only", "second_only"),
@@ -29,6 +30,11 @@ _GROUPS: dict[str, Callable[[PairedCase], bool]] = {
     "Both right": lambda c: c.outcome == "both",
     "Both wrong": lambda c: c.outcome == "neither",
     "All": lambda c: True,
+}
+_SAW: dict[Format, str] = {
+    "single_turn": "only the first two messages",
+    "vignette": "the whole vignette, not the conversation of its trial",
+    "exam_only": "age, sex and examination only, not the conversation of its trial",
 }
 _PARTS: dict[str, Part] = {
     "Became right": "became_right",
@@ -78,9 +84,7 @@ def _draw_list(sides: tuple[ComparedArm, ComparedArm], selection: Selection, lab
     right = f" The right answer is **{plain(case.answer)}**." if case else ""
     st.markdown(f"### {plain(case_name(chosen.case_key))}\n{plain(chosen.specialty or 'No specialty')}.{right}")
     if case:
-        with st.expander("The case", icon=":material/clinical_notes:"):
-            choices = ", ".join(case.choices)
-            st.markdown(f"{plain(case.vignette)}\n\n*{plain(case.question)}*\n\n{plain(choices)}")
+        draw_case(case)
     scores = (chosen.first, chosen.second)
     with st.container(key="behind_sides"):
         columns = st.columns(2, gap="medium")
@@ -101,22 +105,21 @@ def _draw_side(side: ComparedArm, case_key: str, key: str, selection: Selection,
     marks = trial_marks(conversations, side, marked=selection.mcq_rule == "usual")
     first = next((trial for trial, mark in marks.items() if ("✓" in mark) == right), None)
     trial = choose("Trial", list(marks), key, names=marks, default=first, shape="segments")
-    events = events_of(trial)
-    _draw_answer(events, side)
-    with st.container(height=430, border=False, autoscroll=False):
-        if side.arm[0] == "single_turn":
-            st.caption("The doctor saw only the beginning:")
-            for utterance in [e for e in events if isinstance(e, Utterance)][:2]:
-                message(utterance.role, utterance.text)
-        elif side.arm[0] == "summarized":
-            summary = next((e.text for e in events if isinstance(e, Summarised)), None)
-            st.caption("The doctor saw this summary:")
-            st.markdown(plain(summary) if summary else "No summary is stored.")
-        else:
-            if side.arm[0] in ("vignette", "exam_only"):
-                part = "the whole vignette" if side.arm[0] == "vignette" else "age, sex and examination only"
-                st.caption(f"The doctor saw {part}. This arm does not use the conversation of its trial:")
-            draw_chat(events, None)
+    record = reading(trial)
+    if record is None:
+        st.caption("This trial is not stored any more.")
+        return
+    thoughts = reasoning_of(record.events)
+    if answer := record.answers.get(side.arm):
+        draw_answer(answer, record.grades, thoughts)
+    else:
+        st.caption("This trial ended before this answer.")
+    if side.arm[0] == "summarized":
+        st.caption("The doctor saw the summary instead of the conversation:")
+        draw_summary(record.events, thoughts)
+    elif side.arm[0] in _SAW:
+        st.caption(f"The doctor saw {_SAW[side.arm[0]]}.")
+    draw_messages(record.events, key=f"{key}_chat", height=430)
     link("transcripts", "Open the transcript", "forum", trial=trial)
 
 
@@ -132,19 +135,3 @@ def trial_marks(conversations: Sequence[Conversation], side: ComparedArm, *, mar
         conversation.trial_id: f"{n}{mark}"
         for n, (conversation, mark) in enumerate(zip(conversations, marks, strict=True), start=1)
     }
-
-
-def _draw_answer(events: Sequence[Event], side: ComparedArm) -> None:
-    answers = [e for e in events if isinstance(e, Answered) and (e.format, e.question_type) == side.arm]
-    grades = {e.rule: e for e in events if isinstance(e, Graded) and (e.format, e.question_type) == side.arm}
-    if not answers:
-        st.caption("This trial ended before this answer.")
-        return
-    answer = answers[-1]
-    st.markdown(f"**Answer** {plain(answer.response or answer.detail or 'none')}")
-    badges = [badge(answer.reason)] if answer.reason else []
-    for rule, grade in grades.items():
-        note = f" :gray[{RULE_SHORT[rule]}]" if len(grades) > 1 else ""
-        read = f" :gray[read as “{plain(grade.extracted)}”]" if grade.extracted else ""
-        badges.append(f"{badge(grade.verdict)}{note}{read}")
-    st.markdown("  \n".join(badges), help="; ".join(f"{RULE[r]}: {plain(g.grader)}" for r, g in grades.items()) or None)

@@ -1,6 +1,6 @@
 """One cell of the matrix and one step of its trial: request, reply, grading, conversation and analyses."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 
 import streamlit as st
@@ -8,19 +8,17 @@ import streamlit as st
 from core.asking.parts import PromptPart
 from core.debugger.run import MatrixCell
 from core.debugger.steps import Step, TrialRecord
-from core.events import GRADED_TYPES, CallRecord, Rule, Verdict
-from core.frameworks.base import Arm, framework, seat_of
+from core.events import GRADED_TYPES, CallRecord
+from core.frameworks.base import Arm
 from core.frameworks.casting import is_model
 from core.models.base import Role
 from core.models.finish import ending_of
-from pages.kit.case.facts import draw_facts_ledger
-from pages.kit.case.verdicts import draw_verdicts
-from pages.kit.case.why import draw_belief, draw_why
-from pages.kit.chat import draw_chat, draw_reasoning
 from pages.kit.controls import choose_by_name
+from pages.kit.conversation import PANELS, panels_of
 from pages.kit.export_menu import draw_export_menu, draw_export_menu_unstored
 from pages.kit.fork import fork_form
-from pages.kit.look import RULE, RULE_SHORT, arm, badge, bare_answer, plain, price
+from pages.kit.look import RULE, arm, badge, badges, bare_answer, plain, price
+from pages.kit.messages import asked_message, draw_messages, draw_reasoning
 from pages.kit.names import model_name
 from pages.kit.navigation import link
 
@@ -28,7 +26,6 @@ _VIEWS = {
     "sent": "Request", "back": "Reply", "grading": "Grading", "conversation": "Conversation",
     "facts": "Facts", "rubric": "Rubric", "belief": "Belief", "why": "Why",
 }  # fmt: skip
-_TWO_SEATS = ("facts", "belief", "why")
 _ANSWER_CHARS = 320
 
 
@@ -43,9 +40,8 @@ def draw_cell(cell: MatrixCell, record: TrialRecord, steps: Sequence[Step], *, s
     elif cell.detail:
         st.markdown(f":gray[{plain(cell.detail)}]")
     step = _ask_step(steps, cell_arm)
-    views = list(_VIEWS)
-    if seat_of(framework(record.header.protocol), "staff"):  # these views assume a doctor and a patient only
-        views = [view for view in views if view not in _TWO_SEATS]
+    panels = panels_of(record.header.protocol)
+    views = [view for view in _VIEWS if view not in PANELS or view in panels]
     view = choose_by_name(
         "View", views, "view", "debug_view", default="sent", names=_VIEWS, shape="segments", hidden=True
     )
@@ -59,14 +55,10 @@ def draw_cell(cell: MatrixCell, record: TrialRecord, steps: Sequence[Step], *, s
             draw_grading(cell, steps)
         case "conversation":
             draw_conversation(record, key, stored=stored)
-        case "facts":
-            draw_facts_ledger(record.case, record.events, key)
-        case "rubric":
-            draw_verdicts(record.case, record.events, key)
-        case "belief":
-            draw_belief(record.case, record.events, key)
         case "why":
-            draw_why(record.case, record.events, key, arm=cell_arm)
+            PANELS[view](record.case, record.events, key, arm=cell_arm)
+        case "facts" | "rubric" | "belief":
+            PANELS[view](record.case, record.events, key)
     return step
 
 
@@ -96,20 +88,9 @@ def _step_label(step: Step) -> str:
     return f"{step.title}{beginning}"
 
 
-def badges(reason: Verdict | None, verdicts: Iterable[tuple[Rule, Verdict]]) -> str:
-    """Return the reason of exclusion and the verdicts as badges, each with its rule if there are several."""
-    pairs = list(verdicts)
-    texts = [badge(reason)] if reason is not None else []
-    for rule, verdict in pairs:
-        note = f" :gray[{RULE_SHORT[rule]}]" if len(pairs) > 1 and RULE_SHORT[rule] else ""
-        texts.append(f"{badge(verdict)}{note}")
-    return " · ".join(texts)
-
-
 def draw_conversation(record: TrialRecord, key: str, *, stored: bool) -> None:
     """Draw the dialogue of a trial with its files, links to its transcript and branches, and the fork form."""
-    with st.container(height=520, border=True, gap="xxsmall", autoscroll=False, key=f"{key}_chat"):
-        draw_chat(record.events, None)
+    draw_messages(record.events, key=f"{key}_chat", height=520, at=asked_message())
     if not stored:
         draw_export_menu_unstored([(record.case, record.events, None)], key)
         st.caption("Fork it after its trial has finished.")

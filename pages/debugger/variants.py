@@ -31,10 +31,10 @@ from core.live.session import Session
 from core.prompts import Prompt
 from core.words import ROLE
 from pages.debugger.matrix import BenchView, adopt, before_after_frame, chosen_rule, session_of
-from pages.debugger.step import badges, label_of
-from pages.kit.chat import draw_reasoning
+from pages.debugger.step import label_of
 from pages.kit.controls import choose, choose_by_name
-from pages.kit.look import VERDICT, counted, in_callback, plain, price, show_errors, total_tokens
+from pages.kit.look import VERDICT, badges, counted, in_callback, plain, price, show_errors, total_tokens
+from pages.kit.messages import draw_reasoning
 from pages.kit.names import model_name
 from pages.kit.navigation import link
 from pages.kit.seats import ask_address, ask_seat, packs, registry, seat_problem

@@ -5,14 +5,16 @@ from collections.abc import Callable, Mapping
 import pandas as pd
 import streamlit as st
 
-from core.events import Started
+from core.events import reasoning_of
 from core.measures.attribution import Cause
-from pages.kit.case.why import CAUSE, cause_words, draw_messages
-from pages.kit.cases import clear_parameters, draw_ways_on
+from pages.kit.case.why import CAUSE, cause_words
+from pages.kit.cases import clear_parameters
 from pages.kit.controls import choose
+from pages.kit.conversation import draw_answer
+from pages.kit.conversation_list import draw_chosen
 from pages.kit.look import VERDICT, arm, badge, plain
-from pages.kit.names import case_name
-from pages.kit.stored import events_of, stored_case
+from pages.kit.navigation import link
+from pages.kit.stored import ConversationRecord
 from pages.kit.tables import draw_table
 
 ORDER: tuple[Cause, ...] = (
@@ -29,8 +31,6 @@ ANSWER = "failures_answer"
 """URL parameter of the chosen answer."""
 _FEW = 7
 """Up to this number of answers, the table has no empty rows."""
-_MAX_CHARS = 400
-"""Characters shown of an answer."""
 
 
 def draw_answers(
@@ -94,22 +94,23 @@ def answers_table(listed: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFram
 
 
 def _draw_answer(answer: pd.Series, model_name: str) -> None:
-    """Draw an answer with its cause, the right answer, the message to look at, and links to the conversation."""
-    case, events = stored_case(answer["case_key"]), events_of(answer["trial_id"])
-    with st.container(border=True):
-        answer_arm = arm(answer["format"], answer["question_type"])
-        name = f"**{plain(case_name(answer['case_key']))}** · {plain(model_name)} · {answer_arm}"
-        if "cause" in answer:
-            st.markdown(cause_words(name, answer["cause"], answer["verdict"], answer["rule"]))
-        else:
-            st.markdown(f"{name} {badge(answer['verdict'])}")
-        response = next(
-            (answer[of] for of in ("extracted", "response") if pd.notna(answer[of]) and answer[of]), "nothing"
-        )
-        read = response.replace("**", "").strip(" .")[:_MAX_CHARS]
-        st.markdown(f":gray[Answered: {plain(read)}. Right answer:] **{plain(case.answer if case else 'unknown')}**")
-        if "turn" in answer and pd.notna(answer["turn"]):
-            draw_messages(events, answer["turn"])
-        started = next((event for event in events if isinstance(event, Started)), None)
-        place = f"{started.trial + 1}:{answer['format']}:{answer['question_type']}" if started else ""
-        draw_ways_on(answer["trial_id"], view="why", **({"cell": place} if place else {}))
+    """Draw an answer with its cause, and the conversation around the decisive message."""
+    arm_of = (answer["format"], answer["question_type"])
+    name = f"**{plain(model_name)}** · {arm(*arm_of)}"
+    decisive = answer.get("turn")
+
+    def draw_side(record: ConversationRecord) -> None:
+        draw_answer(record.answers[arm_of], record.grades, reasoning_of(record.events))
+        cell = f"{record.conversation.trial + 1}:{':'.join(arm_of)}"
+        link("debugger", "Open in the case debugger", "bug_report", trial=answer["trial_id"], view="why", cell=cell)
+
+    draw_chosen(
+        answer["trial_id"],
+        "failures",
+        draw_side,
+        note=cause_words(name, answer["cause"], answer["verdict"], answer["rule"])
+        if "cause" in answer
+        else f"{name} {badge(answer['verdict'])}",
+        at=None if decisive is None or pd.isna(decisive) else int(decisive),
+        here=":material/arrow_downward: The decisive message",
+    )

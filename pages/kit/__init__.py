@@ -1,1 +1,1 @@
-"""What the pages are made of: navigation, filters, cached reads, figures, tables, jobs, chat."""
+"""What the pages are made of: navigation, filters, cached reads, figures, tables, jobs, conversations."""

@@ -9,12 +9,16 @@ import streamlit as st
 from core.measures.base import Result, Section
 from core.store.conditions import Condition
 from core.store.selection import Selection
-from pages.kit.cases import choose_case, choose_trial, draw_answers_of, draw_conversation
+from pages.kit.cases import choose_case, choose_trial
 from pages.kit.controls import choose_several
+from pages.kit.conversation import draw_answers, draw_conversation
 from pages.kit.empty import draw_no_match
 from pages.kit.look import plain
+from pages.kit.messages import MESSAGE, Mark
+from pages.kit.names import case_name
+from pages.kit.navigation import link
 from pages.kit.section import section_result, table_of, words_of
-from pages.kit.stored import ConversationRecord, case_conversations, runs_behind
+from pages.kit.stored import ConversationRecord, case_conversations, reading, runs_behind
 
 Line = Mapping[str, Any]
 Names = Mapping[str, str]
@@ -63,7 +67,7 @@ def draw_rows(
     note: Callable[[Line, Names], str] = lambda line, names: f"**{plain(names[line['model']])}**",
     *,
     trial_of: Callable[[Line], str] = lambda line: str(line["trial_id"]),
-    draw_side: Callable[[ConversationRecord], None] = draw_answers_of,
+    draw_side: Callable[[ConversationRecord], None] = draw_answers,
     columns: Mapping[str, Any] | None = None,
 ) -> str | None:
     """List rows, and draw the conversation of the chosen one, around its message if it has one.
@@ -85,6 +89,39 @@ def draw_rows(
         return None
     line = lines[ids.index(chosen)]
     trial_id, turn = trial_of(line), line.get("turn")
-    here = f":material/arrow_downward: Message {(turn or 0) + 1}, with the failure"
-    draw_conversation(trial_id, key, draw_side, turn=turn, note=note(line, names), here=here)
+    here = ":material/arrow_downward: The message with the failure"
+    draw_chosen(trial_id, key, draw_side, note=note(line, names), at=turn, here=here)
     return trial_id
+
+
+def draw_chosen(
+    trial_id: str,
+    key: str,
+    draw_side: Callable[[ConversationRecord], None],
+    *,
+    note: str,
+    at: int | None,
+    marks: Iterable[Mark] = (),
+    here: str = "",
+) -> None:
+    """Draw the conversation of the chosen row, with a ``note`` in Markdown on why it is shown.
+
+    The other parameters are those of ``draw_conversation`` and ``draw_messages``.
+    """
+    record = reading(trial_id)
+    if record is None:
+        st.info("The conversation in this address is not stored here.", icon=":material/search_off:")
+        return
+    conversation = record.conversation
+
+    def draw_panels(record: ConversationRecord) -> None:
+        draw_side(record)
+        number = {} if at is None else {MESSAGE: str(at + 1)}
+        link("transcripts", "The whole conversation", "forum", trial=trial_id, **number)
+
+    with st.container(border=True, key=f"{key}_{trial_id}"):
+        st.markdown(note)
+        right = f" · right answer **{plain(conversation.answer)}**" if conversation.answer else ""
+        title = f":gray[{plain(case_name(conversation.case_key))} · trial {conversation.trial + 1}{right}]"
+        st.markdown(title, help=plain(conversation.case_key))
+        draw_conversation(record, f"{key}_chat", draw_panels, at=at, here=here, marks=marks)

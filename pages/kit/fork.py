@@ -15,6 +15,7 @@ from core.live.fork import FORK_ARMS, ForkPlan, Origin, check_forkable, running_
 from core.live.session import Session
 from pages.kit.cached import cached_query
 from pages.kit.look import plain, show_errors
+from pages.kit.messages import in_one_line
 from pages.kit.names import model_name
 from pages.kit.navigation import go_to
 from pages.kit.seats import (
@@ -34,7 +35,6 @@ from pages.kit.seats import (
 from pages.kit.sessions import remember
 from pages.kit.visitor import draw_button
 
-_EXCERPT = 70
 _stored_origin = cached_query(entries=64)(stored_origin)
 
 
@@ -118,20 +118,13 @@ def _ask(place: str, origin: Origin, messages: Sequence[Utterance], case: Case |
 
 def _ask_message(place: str, messages: Sequence[Utterance], fw: Framework) -> tuple[int, str]:
     """Ask for the message to fork at and for its new text; return its number and that text."""
-
-    def excerpt(place: int) -> str:
-        role, text = messages[place].role, messages[place].text
-        words = " ".join(fw.speech.spoken(role, text).split())
-        short = words if len(words) <= _EXCERPT else f"{words[:_EXCERPT]}…"
-        return f"{place + 1} · {role_title(fw, role)}: {short}"
-
     patient_messages = [n for n, message in enumerate(messages) if message.role == "patient"]
     turn = st.selectbox(
         "Fork at message",
         range(len(messages)),
         index=patient_messages[-1] if patient_messages else 0,
         key=f"{place}_turn",
-        format_func=excerpt,
+        format_func=lambda place: in_one_line(messages[place], fw),
         help="All messages before it stay as they were.",
     )
     message = messages[turn]

@@ -10,7 +10,7 @@ import streamlit as st
 
 from core import words
 from core.errors import AnamnesisError
-from core.events import COUNTED, FORMATS, QUESTION_TYPES, CallRecord, EndReason, Verdict
+from core.events import COUNTED, FORMATS, QUESTION_TYPES, CallRecord, EndReason, Rule, Verdict
 from core.export.visible import with_visible_marks
 from core.store.queries.case_labels import LabelField
 from core.text.profiles import FIELDS, OWN, Field, State
@@ -162,6 +162,16 @@ def plain(text: str) -> str:
     escaped = parts[0] + "".join(f"`{at}`{part}" for at, part in zip(addresses, parts[1:], strict=True))
     escaped = _MARKER.sub(r"**\1:**", escaped)
     return escaped.replace("\n", "  \n")
+
+
+def badges(reason: Verdict | None, verdicts: Iterable[tuple[Rule, Verdict]]) -> str:
+    """Return the reason of exclusion and the verdicts as badges, each with its rule if there are several."""
+    pairs = sorted(verdicts)
+    texts = [badge(reason)] if reason is not None else []
+    for rule, verdict in pairs:
+        note = f":gray[{RULE_SHORT[rule]}] " if len(pairs) > 1 and RULE_SHORT[rule] else ""
+        texts.append(f"{note}{badge(verdict)}")
+    return " · ".join(texts)
 
 
 def bare_answer(response: str, most: int) -> str:

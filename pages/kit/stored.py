@@ -113,10 +113,6 @@ def stored_case(case_key: str) -> Case | None:
     return ask(case, case_key)
 
 
-def events_of(trial_id: str) -> list[Event]:
-    return ask(trial_events, trial_id)
-
-
 @cached_query(spinner=False, entries=64)
 def reading(trial_id: str) -> ConversationRecord | None:
     """Return a conversation in full, or ``None`` if it is not stored."""

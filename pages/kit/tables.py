@@ -9,6 +9,7 @@ import streamlit as st
 from pandas.io.formats.style import Styler
 
 from core.spreadsheets import csv_of
+from pages.kit.messages import MESSAGE
 from pages.kit.names import case_name
 from pages.kit.notes import warnings_shown
 from pages.kit.visitor import draw_button
@@ -177,6 +178,7 @@ def draw_steps(ids: Sequence[str], current: str, name: str, page_name: str, rows
 
     def return_to_list() -> None:
         st.query_params.pop(name, None)
+        st.query_params.pop(MESSAGE, None)
         if place is not None:
             st.query_params[page_name] = str(place // rows + 1)
 
@@ -197,6 +199,7 @@ def step_buttons(
     after = ids[place + 1] if place is not None and place + 1 < len(ids) else None
 
     def go(target: str) -> None:
+        st.query_params.pop(MESSAGE, None)  # it belongs to the item before
         st.query_params[name] = target
 
     outside = "" if place is not None else "Not in the list."

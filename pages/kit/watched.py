@@ -25,6 +25,7 @@ from core.events import (
     Speaker,
     Started,
     Verdict,
+    reasoning_of,
 )
 from core.export.reading import was_shown
 from core.frameworks.base import Framework, framework, role_title, speaking_roles, tested_seat, title_of
@@ -34,7 +35,7 @@ from core.journal import RunHeader
 from core.live.session import Session
 from core.measures.coverage import Uncovered, gathered, uncovered
 from core.words import ROLE
-from pages.kit.chat import draw_answers, draw_case, draw_chat, hides_thoughts
+from pages.kit.conversation import draw_answer, draw_case, draw_summary
 from pages.kit.export_menu import draw_export_menu, draw_export_menu_unstored
 from pages.kit.jobs import draw_reused_replies
 from pages.kit.look import (
@@ -49,6 +50,7 @@ from pages.kit.look import (
     plain,
     total_tokens,
 )
+from pages.kit.messages import draw_messages
 from pages.kit.names import model_name
 from pages.kit.navigation import link
 from pages.kit.seats import case_label
@@ -63,6 +65,10 @@ REDRAW_S = 0.4
 _GATHERED_HELP = (
     "The doctor knows the demographics and has to ask the patient or the clinical staff for everything else. A fact "
     "counts as gathered when one of their replies has most of its key words: shared words, not a judgement."
+)
+_UNCOVERED_HELP = (
+    "A fact counts as uncovered when one reply of the patient has most of its key words: shared words, not a "
+    "judgement. After the conversation a model can judge the facts."
 )
 _COST_HELP = (
     "By the prices in data/models.toml; the reference cast costs nothing. A plus says that some calls have no known "
@@ -107,11 +113,9 @@ def draw_session(watched: WatchedSession, *, forks: bool = True) -> None:
         with left_column:
             draw_watched_chat(watched, events, height=300 if hides_thoughts(session) else 520)
             draw_seat(session, fw or framework(), sending)
-            if session.error:
-                st.error(plain(session.error))
             if (unit := session.unit) is not None:
                 draw_reused_replies(unit.remembered, unit.unused if unit.calls > unit.remembered else 0)
-            draw_answers(session, events, fw)
+            draw_given_answers(session, events, fw)
         with right_column:
             draw_figures(session, events, fw)
             if person_is_tested(session, fw):
@@ -257,10 +261,41 @@ def draw_export_menu_watched(sides: Sequence[WatchedSession], key: str) -> None:
 def draw_watched_chat(watched: WatchedSession, events: Sequence[Event], height: int) -> None:
     """Draw the messages so far, without reasoning if a person still plays."""
     session = watched.session
-    with st.container(height=height, autoscroll=True, border=True, gap="xxsmall", key=f"chat_{session.key}"):
-        draw_chat(events, session.draft, fw=watched.framework, thoughts={} if hides_thoughts(session) else None)
-        if waited := pending_calls(session):
-            st.caption(f":material/more_horiz: {plain(waited)}")
+    draw_messages(
+        events,
+        key=f"chat_{session.key}",
+        height=height,
+        fw=watched.framework,
+        thoughts={} if hides_thoughts(session) else None,
+        draft=session.draft,
+        waiting=pending_calls(session),
+    )
+    if session.error:
+        st.error(plain(session.error))
+
+
+def draw_given_answers(session: Session, events: Sequence[Event], fw: Framework | None) -> None:
+    """Draw the answers of a running or finished session with their verdicts."""
+    answers = [event for event in events if isinstance(event, Answered)]
+    draft = session.draft  # read once: the session's thread changes it
+    if not answers and not (draft and draft.purpose not in ("dialogue", "rate")):
+        return
+    st.header("Diagnosis", anchor=False)
+    if fw and (not_the_doctor := fw.speech.answering(events)):
+        st.caption(not_the_doctor)
+    thoughts = {} if hides_thoughts(session) else reasoning_of(events)
+    draw_summary(events, thoughts)
+    # a person who still has to answer must not see the verdicts on earlier answers
+    graded = [] if person_is_tested(session, fw) else [event for event in events if isinstance(event, Graded)]
+    for answer in answers:
+        draw_answer(answer, graded, thoughts)
+    if draft and draft.purpose == "answer":
+        st.caption(f"Answering: {plain(draft.text)} ▌" if draft.text or not draft.thought else "Thinking…")
+
+
+def hides_thoughts(session: Session) -> bool:
+    """Return whether reasoning is hidden because a person plays: it could give the diagnosis away."""
+    return session.running and "human" in session.meta.values()
 
 
 def pending_calls(session: Session) -> str:
@@ -366,14 +401,22 @@ def cost_of(calls: Iterable[CallRecord]) -> str:
     return f"{money(sum(priced))}{'+' if len(priced) < len(costs) else ''}"
 
 
-def draw_differential(events: Sequence[Event]) -> None:
+def draw_fact_count(watched: WatchedSession) -> None:
+    uncovered_facts, askable = count_uncovered(watched)
+    if askable:
+        by_whom = "patient and staff" if watched.profiled else "the patient"
+        words = f"{uncovered_facts} of {askable} facts that {by_whom} can tell, by words in common"
+        st.progress(uncovered_facts / askable, text=words)
+
+
+def draw_differential(events: Sequence[Event], most: int | None = None) -> None:
     """Draw the doctor's differential after the last turn, if it has one."""
     probes = [event for event in events if isinstance(event, Probed)]
     if not probes:
         return
     st.header("Differential", anchor=False, help="What the doctor finds most likely after each reply.")
     before = dict(probes[-2].differential) if len(probes) > 1 else {}
-    for diagnosis, probability in probes[-1].differential:
+    for diagnosis, probability in probes[-1].differential[:most]:
         change = probability - before.get(diagnosis, 0.0)
         arrow = "↑" if change > 0.01 else "↓" if change < -0.01 else ""
         st.progress(min(1.0, probability), text=f"{plain(diagnosis)} — {probability:.0%} {arrow}")
@@ -392,61 +435,35 @@ def count_uncovered(watched: WatchedSession) -> tuple[int, int]:
 def _draw_facts(case: Case, watched: WatchedSession) -> None:
     """Draw the case's facts, highlighted once the doctor knows them; facts of a profile by the role that has them."""
     dialogue = watched.session.dialogue
+    groups: dict[tuple[str, str | None], Sequence[Fact | Uncovered]]
     if watched.profiled:
         by_role = gathered(case, dialogue)
-        patient_facts, staff_facts = (
-            sum(fact.turn is not None for fact in facts) for facts in (by_role.patient, by_role.staff)
-        )
         st.header("Facts gathered", anchor=False, help=_GATHERED_HELP)
-        words = (
-            f"{patient_facts} of the patient’s {len(by_role.patient)} facts, "
-            f"{staff_facts} of the staff’s {len(by_role.staff)}"
-        )
-        st.progress(by_role.brought / max(1, len(by_role.asked)), text=words)
-        with st.container(height=380, border=True, gap="xsmall"):
-            for part, facts in (
-                ("demographics", by_role.demographics),
-                ("basic", by_role.patient),
-                ("optional", by_role.staff),
-            ):
-                owner, icon, how = PARTS[part]
-                st.caption(f":material/{icon}: **{owner}**", help=how)
-                for fact in facts:
-                    if isinstance(fact, Fact):
-                        st.markdown(f":green[:material/check_circle:] {_fact_words(fact)}")
-                    else:
-                        _draw_fact(fact)
-            if not by_role.staff:
-                st.caption("The case has no results: the staff answers that nothing is available.")
-        return
-    facts_of_case = uncovered(case, dialogue)
-    tellable = [fact for fact in facts_of_case if fact.told]
-    uncovered_facts = sum(fact.turn is not None for fact in tellable)
-    st.header(
-        "Facts uncovered",
-        anchor=False,
-        help="A fact counts as uncovered when one reply of the patient has most of its key words: shared words, not a "
-        "judgement. After the conversation a model can judge the facts.",
-    )
-    st.progress(
-        uncovered_facts / max(1, len(tellable)),
-        text=f"{uncovered_facts} of {len(tellable)} facts that the patient can tell, by words in common",
-    )
-    with st.container(height=300, border=True, gap="xsmall"):
-        for item in tellable:
-            _draw_fact(item)
-        if len(tellable) < len(facts_of_case):
-            st.caption("Known only from examination and tests:")
-        for item in facts_of_case:
-            if not item.told:
-                _draw_fact(item)
-
-
-def _draw_fact(item: Uncovered) -> None:
-    if item.turn is None:
-        st.markdown(f":gray[:material/radio_button_unchecked: {_fact_words(item.fact)}]")
+        of_part: dict[str, Sequence[Fact | Uncovered]]
+        of_part = {"demographics": by_role.demographics, "basic": by_role.patient, "optional": by_role.staff}
+        groups = {(f":material/{icon}: **{owner}**", how): of_part[part] for part, (owner, icon, how) in PARTS.items()}
     else:
-        st.markdown(f":green[:material/check_circle:] **{_fact_words(item.fact)}** :gray[· message {item.turn + 1}]")
+        facts_of_case = uncovered(case, dialogue)
+        st.header("Facts uncovered", anchor=False, help=_UNCOVERED_HELP)
+        groups = {
+            ("Known by the patient:", None): [fact for fact in facts_of_case if fact.told],
+            ("Known only from examination and tests:", None): [fact for fact in facts_of_case if not fact.told],
+        }
+    draw_fact_count(watched)
+    with st.container(height=340, border=True, gap="xsmall"):
+        for (owner, how), facts in groups.items():
+            if facts:
+                st.caption(owner, help=how)
+            for fact in facts:
+                if isinstance(fact, Fact):
+                    st.markdown(f":green[:material/check_circle:] {_fact_words(fact)}")
+                elif fact.turn is None:
+                    st.markdown(f":gray[:material/radio_button_unchecked: {_fact_words(fact.fact)}]")
+                else:
+                    words = f"**{_fact_words(fact.fact)}** :gray[· message {fact.turn + 1}]"
+                    st.markdown(f":green[:material/check_circle:] {words}")
+        if watched.profiled and not by_role.staff:
+            st.caption("The case has no results: the staff answers that nothing is available.")
 
 
 def _fact_words(fact: Fact) -> str:
@@ -546,18 +563,11 @@ def _draw_large(watched: WatchedSession, *, single: bool) -> None:
         fw, session = watched.framework or framework(), watched.session
         if single:
             draw_seat(session, fw, f"sending_{session.key}")
-        if session.error:
-            st.error(plain(session.error))
     if person_is_tested(session, fw):
         return
     with side:
-        uncovered_facts, askable = count_uncovered(watched)
-        if askable:
-            words = f"{uncovered_facts} of {askable} facts uncovered, by words in common"
-            st.progress(uncovered_facts / askable, text=words)
+        draw_fact_count(watched)
+        draw_differential(events, _MOST_ON_STAGE)
         answers = [event for event in events if isinstance(event, Answered) and event.response]
-        probes = [event for event in events if isinstance(event, Probed)]
-        for diagnosis, probability in (probes[-1].differential if probes else ())[:_MOST_ON_STAGE]:
-            st.progress(min(1.0, probability), text=f"{plain(diagnosis)} {probability:.0%}")
         if answers and not watched.session.running and single:
             st.markdown(f"Answer: {plain(answers[-1].response or '')}")

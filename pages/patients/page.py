@@ -15,11 +15,14 @@ from core.store.database import Store
 from core.store.queries.scores_of_patients import Hit, hits, offer
 from core.store.selection import Selection
 from pages.kit.cached import ask, cached_query
-from pages.kit.cases import Passage, choose_case, clear_parameters, draw_conversation
+from pages.kit.cases import choose_case, clear_parameters
 from pages.kit.controls import choose_several
+from pages.kit.conversation import draw_case
+from pages.kit.conversation_list import draw_chosen
 from pages.kit.empty import draw_empty, draw_no_match
 from pages.kit.jobs import draw_judging
 from pages.kit.look import plain
+from pages.kit.messages import Mark
 from pages.kit.names import dataset_name, unique_names
 from pages.kit.notes import basis, draw_notes, notes_on
 from pages.kit.page import draw_sections, show
@@ -175,15 +178,12 @@ def draw_hits(view: PatientView) -> None:
         else:
             st.caption("The rules find nothing wrong in this conversation.")
         if stored.case is not None:
-            with st.expander("The case’s vignette"):
-                st.markdown(plain(stored.case.vignette))
+            draw_case(stored.case)
 
-    passages: dict[int, list[Passage]] = {}
-    for mark in marks:
-        passages.setdefault(mark.turn, []).append(Passage(mark.start, mark.end, why(mark)))
+    found = [Mark(mark.words, mark.turn, mark.start, why(mark)) for mark in marks]
     patient = view.patients.get(hit.patient, hit.patient)
     note = f"**{plain(patient)}** as the patient of **{plain(view.doctors.get(hit.doctor, hit.doctor))}**"
-    draw_conversation(hit.trial_id, "patients", draw_marks, turn=hit.mark.turn, marks=passages, note=note)
+    draw_chosen(hit.trial_id, "patients", draw_marks, at=hit.mark.turn, marks=found, note=note)
 
 
 def hits_table(listed: Sequence[Hit], view: PatientView, *, full: bool = False) -> pd.DataFrame:

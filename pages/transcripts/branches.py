@@ -14,11 +14,11 @@ from core.store.queries.forks import Node, Tree, delete_branch, families, tree
 from pages.kit import sessions
 from pages.kit.cached import ask
 from pages.kit.cases import clear_parameters
-from pages.kit.chat import draw_chat
 from pages.kit.export_menu import draw_export_menu
 from pages.kit.figures import draw_figure
 from pages.kit.fork import fork_form
 from pages.kit.look import ARMS, END_SHORT, VERDICT, arm_in_words, plain, show_errors, verdict_in_brief
+from pages.kit.messages import draw_messages
 from pages.kit.names import case_name, model_colours, model_name, unique_names
 from pages.kit.navigation import link
 from pages.kit.sessions import WatchedSession, watched
@@ -121,8 +121,7 @@ def draw_broken_off(entry: WatchedSession) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         draw_way_back()
         draw_export_menu_watched([entry], key="branches_broken")
-    with st.container(border=True):
-        draw_chat(events, None, fw=entry.framework)
+    draw_messages(events, height=520, fw=entry.framework)
 
 
 def draw_way_back() -> None:

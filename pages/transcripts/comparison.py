@@ -1,21 +1,20 @@
 """Two conversations of a family side by side: their conditions, their messages word by word, their verdicts."""
 
-import re
 from collections.abc import Sequence
 from itertools import zip_longest
 
 import streamlit as st
 
 from core.asking.persona import label, parse_persona
-from core.debugger.diff import DiffPiece, word_diff
-from core.events import FORMATS, QUESTION_TYPES, Ended, Utterance
+from core.debugger.diff import word_diff
+from core.events import Ended, Utterance
 from core.frameworks.base import framework_of
 from core.frameworks.settings import without_credentials
 from core.store.queries.forks import Node, Tree
 from pages.kit.case.verdicts import changes_in_words
-from pages.kit.cases import draw_answer
-from pages.kit.chat import bubble, draw_chat
-from pages.kit.look import END, arm, plain
+from pages.kit.conversation import draw_answers
+from pages.kit.look import END, plain
+from pages.kit.messages import Mark, draw_messages
 from pages.kit.names import model_name
 from pages.kit.navigation import link
 from pages.kit.sessions import watched
@@ -49,7 +48,11 @@ def draw_comparison(tree: Tree, left: Node, right: Node, names: tuple[str, str])
         with st.expander(f"{len(changed)} criteria of the rubric changed", icon=":material/rule:"):
             st.markdown("\n".join(changed))
     _draw_dialogues((first, second), names, edited)
-    _draw_answers((first, second), names)
+    st.header("Answers", anchor=False)
+    for column, record, name in zip(st.columns(2, gap="medium"), (first, second), names, strict=True):
+        with column:
+            st.markdown(f"**{name}**")
+            draw_answers(record)
 
 
 def differences(left: Node, right: Node) -> list[tuple[str, str, str]]:
@@ -100,63 +103,40 @@ def _draw_dialogues(
     names: tuple[str, str],
     edited: tuple[Sequence[str], Sequence[str]],
 ) -> None:
+    fw = framework_of(sides[0].events, sides[0].conversation.protocol)
     first, second = ([event for event in side.events if isinstance(event, Utterance)] for side in sides)
     shared = common_messages([message.text for message in first], [message.text for message in second])
     if shared:
         what = f"The first {shared} messages are the same" if shared > 1 else "The first message is the same"
         with st.expander(what, icon=":material/done_all:"):
-            draw_chat(first[:shared], None, fw=framework_of(sides[0].events, sides[0].conversation.protocol))
-    for number, (left, right) in enumerate(zip_longest(first[shared:], second[shared:]), start=shared + 1):
-        # words that only one of the two messages has get a coloured background
-        pieces = word_diff(left.text, right.text) if left and right and left.role == right.role else ()
-        letters = [(piece.op, sum(not c.isspace() for c in piece.text)) for piece in pieces]
-        # a letter in both messages counts twice; blanks do not count
-        equal = 2 * sum(count for op, count in letters if op == "equal")
-        equal_share = equal / max(1, equal + sum(count for op, count in letters if op != "equal"))
-        places = zip(st.columns(2, gap="medium"), (left, right), ("delete", "insert"), names, edited, strict=True)
-        for column, utterance, op, name, changes in places:
-            if utterance is None:
-                continue
-            note = " · edited" if f"message {number} edited" in changes else ""
-            words = marked_text(pieces, op) if equal_share >= _MIN_EQUAL else plain(utterance.text)
-            with column, bubble(utterance.role):
-                st.markdown(f":small[:gray[{name} · message {number}{note}]]  \n{words}")
+            draw_messages(first[:shared], fw=fw)
+    for left, right in zip_longest(first[shared:], second[shared:]):
+        differing = own_words(left.text, right.text) if left and right and left.role == right.role else ([], [])
+        places = zip(st.columns(2, gap="medium"), (left, right), differing, names, edited, strict=True)
+        for column, utterance, marks, name, changes in places:
+            if utterance is not None:
+                note = " · edited" if f"message {utterance.turn + 1} edited" in changes else ""
+                with column:
+                    draw_messages([utterance], [*marks, Mark("", why=f"{name}{note}")], fw=fw)
     for column, side, name in zip(st.columns(2, gap="medium"), sides, names, strict=True):
         ended = next((event for event in side.events if isinstance(event, Ended)), None)
         how = f"ended because {END[ended.reason]}" if ended else "did not end"
         column.caption(f":material/flag: {name} {how}.")
 
 
-def marked_text(pieces: Sequence[DiffPiece], op: str) -> str:
-    """Return one side of a difference as safe Markdown, with the words that only it has on a coloured background.
-
-    Such words in a row are marked as one stretch, including the blanks between them. A stretch ends with its line,
-    because a blank line inside the brackets would end the paragraph and show them.
-    """
-    colour = "orange" if op == "delete" else "blue"
-    side = [(piece.op == op, piece.text) for piece in pieces if piece.op in ("equal", op)]
-    stretches: list[tuple[bool, str]] = []
-    for n, (unique, text) in enumerate(side):
-        between = 0 < n < len(side) - 1 and not text.strip() and side[n - 1][0] and side[n + 1][0]
-        if stretches and stretches[-1][0] == (unique or between):
-            stretches[-1] = (stretches[-1][0], stretches[-1][1] + text)
-        else:
-            stretches.append((unique or between, text))
-    parts = [(unique, part) for unique, text in stretches for part in re.split(r"(\n+)", text)]
-    return "".join(
-        f":{colour}-background[{plain(text)}]" if unique and text.strip() else plain(text) for unique, text in parts
-    )
-
-
-def _draw_answers(sides: tuple[ConversationRecord, ConversationRecord], names: tuple[str, str]) -> None:
-    arms = [(f, q) for f in FORMATS for q in QUESTION_TYPES if any((f, q) in side.answers for side in sides)]
-    st.header("Answers", anchor=False)
-    if not arms:
-        st.caption("Neither conversation has an answer.")
-    for answer_arm in arms:
-        for column, side, name in zip(st.columns(2, gap="medium"), sides, names, strict=True):
-            with column:
-                if answer_arm in side.answers:
-                    draw_answer(side.answers[answer_arm], side)
-                else:
-                    st.caption(f"{name} has no answer: {arm(*answer_arm)}.")
+def own_words(first: str, second: str) -> tuple[list[Mark], list[Mark]]:
+    """Return the words that only one of two messages has; nothing if the messages have little in common."""
+    pieces = word_diff(first, second)
+    letters = [(piece.op, sum(not c.isspace() for c in piece.text)) for piece in pieces]
+    # a letter in both messages counts twice; blanks do not count
+    equal = 2 * sum(count for op, count in letters if op == "equal")
+    if equal < _MIN_EQUAL * (equal + sum(count for op, count in letters if op != "equal")):
+        return [], []
+    marks: dict[str, list[Mark]] = {"delete": [], "insert": []}
+    for op, of_side in marks.items():
+        start = 0
+        for piece in pieces:
+            if piece.op == op:
+                of_side.append(Mark(piece.text, start=start))
+            start += len(piece.text) * (piece.op in ("equal", op))
+    return marks["delete"], marks["insert"]

@@ -1,7 +1,7 @@
 """Search stored conversations, read one with all its answers, and step through the list by key."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -9,9 +9,8 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from core.case import Case
-from core.events import FORMATS, QUESTION_TYPES, Event, Speaker, Summarised, Utterance, reasoning_of
-from core.export.reading import was_shown
-from core.frameworks.base import framework, framework_of, frameworks, tested_seat, title_of
+from core.events import Speaker
+from core.frameworks.base import framework, frameworks, tested_seat, title_of
 from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.store.database import Store
 from core.store.queries.forks import family_sizes
@@ -25,23 +24,20 @@ from core.store.queries.trials import (
 )
 from core.store.queries.utterances import first_matches
 from core.store.selection import McqRule, Selection
-from core.text.unsaid import in_words
 from pages.kit.behind import ChosenRow, ask_row
 from pages.kit.cached import ask, cached_query
 from pages.kit.campaigns import names_in
-from pages.kit.case.facts import draw_facts_ledger
-from pages.kit.case.verdicts import draw_verdicts
-from pages.kit.case.why import draw_belief, draw_why
-from pages.kit.cases import clear_parameters, draw_answer
-from pages.kit.chat import draw_case, draw_chat, draw_reasoning
+from pages.kit.cases import clear_parameters
 from pages.kit.controls import choose, choose_several
+from pages.kit.conversation import PANELS, draw_conversation, panels_of
 from pages.kit.empty import draw_empty, draw_no_match
 from pages.kit.export_menu import draw_export_menu
 from pages.kit.look import ARMS, ASKS_FOR, END_SHORT, RULE, RULE_SHORT, VERDICT, arm_in_words, plain, verdict_in_brief
+from pages.kit.messages import MESSAGE, Mark, asked_message
 from pages.kit.names import case_name, dataset_name, model_name, unique_names
 from pages.kit.navigation import link
 from pages.kit.page import draw_parts, show
-from pages.kit.stored import CARED_FOR, ConversationRecord, reading
+from pages.kit.stored import ConversationRecord, reading
 from pages.kit.tables import draw_pager, draw_steps, draw_table, offer_csv, page_asked
 from pages.kit.view import specialties_in_order
 from pages.kit.watched import link_fork
@@ -50,12 +46,9 @@ from pages.transcripts.matrix import draw_matrix
 
 _CHAT_HEIGHT = 640
 """Height of the conversation in pixels."""
-_ANALYSES: dict[str, Callable[[Case, Sequence[Event], str], None]] = {
-    "Why it is wrong": draw_why,
-    "Facts ledger": draw_facts_ledger,
-    "Rubric": draw_verdicts,
-    "Belief": draw_belief,
-}
+_PANELS = {
+    "why": "Why it is wrong", "facts": "Facts ledger", "rubric": "Rubric", "belief": "Belief",
+}  # fmt: skip
 _PAGE = 50
 """Conversations on one page of the list."""
 _PAGE_NAME = "transcripts_page"
@@ -313,8 +306,7 @@ def draw_reading(trial_id: str, selection: Selection, row: ChosenRow | None) -> 
     if stored is None:
         st.info("This conversation is not stored here.", icon=":material/search_off:")
         return
-    events, conversation = stored.events, stored.conversation
-    playing = framework_of(events, conversation.protocol)
+    conversation = stored.conversation
     model, case = unique_names([conversation.doctor])[conversation.doctor], case_name(conversation.case_key, short=True)
     st.header(f"{plain(model)} · {plain(case)} · trial {conversation.trial + 1}", anchor=False)
     turns = f", {conversation.doctor_turns} doctor turns" if conversation.doctor_turns is not None else ""
@@ -331,28 +323,14 @@ def draw_reading(trial_id: str, selection: Selection, row: ChosenRow | None) -> 
     st.markdown(
         f"Right answer **{plain(conversation.answer or 'unknown')}** :gray[· {' · '.join(filter(None, about))}]"
     )
-    left, right = st.columns([6, 5], gap="medium")
-    with left:
-        # Streamlit scrolls a chat of fixed height to its end unless autoscroll is off
-        with st.container(height=_CHAT_HEIGHT, border=True, gap="xxsmall", autoscroll=False, key=f"read_{trial_id}"):
-            draw_chat(events, None, selection.text or "", fw=playing)
-        if (summary := next((event for event in events if isinstance(event, Summarised)), None)) is not None:
-            with st.expander("Summary for the doctor"):
-                st.markdown(plain(summary.text))
-                if unsaid := in_words(summary.text, [e.text for e in events if isinstance(e, Utterance)]):
-                    st.caption(f":orange[:material/warning:] {plain(unsaid)}")
-                draw_reasoning(reasoning_of(events).get(summary.call_id or ""))
-        if stored.case is not None:
-            profiled = playing is not None and playing.cases.plays_profiles and stored.case.profile is not None
-            draw_case(stored.case, open_=False, profiled=profiled, pictures_seen=was_shown(events))
-    with right:
-        if not stored.answers:
-            st.info("The trial failed before its first answer.", icon=":material/cloud_off:")
-        if playing and (answerer := playing.speech.answering(events)):
-            st.caption(answerer)
-        for arm in ((f, q) for f in FORMATS for q in QUESTION_TYPES):
-            if arm in stored.answers:
-                draw_answer(stored.answers[arm], stored)
+    draw_conversation(
+        stored,
+        f"read_{trial_id}",
+        height=_CHAT_HEIGHT,
+        case=True,
+        marks=[Mark(selection.text)] if selection.text else (),
+        at=asked_message(),
+    )
     if stored.case is not None:
         draw_analyses(stored.case, stored)
     draw_other_trials(conversation)
@@ -386,18 +364,15 @@ def draw_links(trial_id: str, ids: Sequence[str], stored: ConversationRecord | N
 
 
 def draw_analyses(case: Case, stored: ConversationRecord) -> None:
-    """Draw the chosen analysis of the conversation.
-
-    All but the rubric assume a doctor and a patient; a conversation with more seats gets a link to the CARE page.
-    """
-    offered = list(_ANALYSES)
-    if stored.conversation.protocol in CARED_FOR:
+    """Draw the chosen panel; a conversation with more seats than two has fewer, and a link to the CARE page."""
+    offered = panels_of(stored.conversation.protocol)
+    if len(offered) < len(_PANELS):
         with st.container(horizontal=True, vertical_alignment="center"):
             st.caption("The other analyses need a doctor and a patient only. CARE measures this conversation.")
             link("care", "CARE of all models", "volunteer_activism")
-        offered = ["Rubric"]
-    if chosen := st.segmented_control("A closer look", offered, key="read_closer", bind="query-params"):
-        _ANALYSES[chosen](case, stored.events, f"closer_{stored.conversation.trial_id}")
+    labels = {_PANELS[name]: name for name in offered}
+    if chosen := st.segmented_control("A closer look", list(labels), key="read_closer", bind="query-params"):
+        PANELS[labels[chosen]](case, stored.events, f"closer_{stored.conversation.trial_id}")
 
 
 def draw_other_trials(conversation: Conversation) -> None:
@@ -419,12 +394,17 @@ def draw_other_trials(conversation: Conversation) -> None:
             for other in trials
         ]
     )
+
+    def open_trial(trial_id: str) -> None:
+        clear_parameters(MESSAGE)
+        st.query_params["trial"] = trial_id
+
     position = next((n for n, other in enumerate(trials) if other.trial_id == conversation.trial_id), 0)
     st.header("All trials of this case", anchor=False)
     draw_table(
         table,
         "read_trials",
-        on_row=lambda row: st.query_params.update(trial=trials[row].trial_id),
+        on_row=lambda row: open_trial(trials[row].trial_id),
         marked=position,
         height="content" if len(trials) <= _FULL_HEIGHT else 420,
         download="",

@@ -59,7 +59,7 @@ def test_a_conversation_is_read_with_addressees_staff_misuses_and_rating(
     assert text.count(" to the patient]") == 2
     assert text.count(" to the clinical staff]") == 1
     assert text.count(" ends the consultation]") == 1
-    assert ":violet-badge[Clinical staff]  \nHeart auscultation" in text
+    assert " · Clinical staff]]  \nHeart auscultation" in text
     assert "it speaks for the patient or the clinical staff" in text
     assert r"“Patient\: For two days, doctor\.”" in text
     assert r"As it was written: \<patient\>Any fever?\<\/patient\>" in text
@@ -135,7 +135,7 @@ def test_a_consultation_is_watched_with_the_facts_of_patient_and_staff(open_page
     assert "Doctor and patient" in text
     assert "Clinical staff only" in text
     assert r":green[:material/check_circle:] Age: 31\-year\-old" in text
-    assert "of the patient’s 12 facts" in text
+    assert "facts that patient and staff can tell, by words in common" in text
     assert {arm.value for arm in app.header} >= {"Facts gathered", "Differential", "Diagnosis"}
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.debugger.diff import word_diff
 from core.events import Event, Parent, Started, Utterance
 from core.live import session
 from core.live.session import Session
@@ -17,7 +16,7 @@ from core.store.fold import fold
 from core.store.queries.forks import Tree, tree
 from pages.kit import sessions as live_sessions
 from pages.transcripts.branches import changes_words, node_names, tree_chart, tree_table
-from pages.transcripts.comparison import common_messages, differences, edits, marked_text
+from pages.transcripts.comparison import common_messages, differences, edits
 from tests.core.store.builders import a_case, a_header, a_stream, a_trial, as_released, graded, write_journal
 from tests.support.pages import button, has_button, run_until, trouble, words
 from tests.support.stores import copy_of
@@ -85,8 +84,8 @@ def test_a_branch_stands_beside_its_parent_with_the_words_that_differ(family: St
     text = words(app)
     assert "Original and Branch 1" in text
     assert "- **Text**: message 2 edited :gray[Branch 1]" in text
-    assert "A :blue-background[red ]lump on my neck" in text
-    assert "Branch 1 · message 2 · edited" in text
+    assert "A :orange-background[red] lump on my neck" in text
+    assert "Branch 1 · edited" in text
     assert [e.label for e in app.expander if "same" in e.label] == ["The first message is the same"]
     assert [(s.label, s.value) for s in app.selectbox][:2] == [("Conversation", "a"), ("Compared with", "root")]
 
@@ -243,17 +242,6 @@ def test_what_differs_is_found_between_any_two(family: Store) -> None:
     assert (edits(family_tree, a, b), edits(family_tree, c, a)) == ([], ["message 2 edited"])
     assert common_messages(["a", "b"], ["a", "c"]) == 1
     assert common_messages(["a"], ["a", "c"]) == 1
-
-
-def test_own_words_in_a_row_are_one_stretch_and_no_ground_crosses_a_line() -> None:
-    pieces = word_diff("It hurts here.", "It really never hurts\n\n[x] here.")
-    assert marked_text(pieces, "delete") == r"It hurts here\."
-    assert marked_text(pieces, "insert").count(":blue-background[") == 2
-    assert r":blue-background[really never ]hurts" in marked_text(pieces, "insert")
-    assert all(
-        line.count("[") - line.count(r"\[") == line.count(":blue-background[")
-        for line in marked_text(pieces, "insert").splitlines()
-    )
 
 
 def test_a_branch_that_is_over_but_not_in_the_database_yet_was_not_stopped(database: Path, open_page: Open) -> None:

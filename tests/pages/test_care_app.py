@@ -159,7 +159,7 @@ def test_a_failure_opens_its_conversation_at_the_message_that_shows_it(open_care
     app = open_care(care_tab="Failures", care_failure="run/5/0|role_breaking", care_causes="Speaks for others")
     assert trouble(app) == []
     assert list(table(app, "Quote").index) == ["ours/3", "ours/5"]
-    assert "Message 1, with the failure" in words(app)
+    assert ":small[:gray[1 · Doctor]]" in words(app)
     assert "Patient: On my neck, it itches." in text(app)
     texts = [element.value.replace("\\", "") for element in app.markdown]
     assert any(value.endswith("When?") for value in texts)

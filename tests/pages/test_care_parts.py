@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import re
 
-from core.events import Assessed, Ended, Event, Started, Utterance
 from core.figures.shares import Segment, stacked
 from core.frameworks.automedic.measures.published import published_parts, published_r, published_summaries
-from core.frameworks.automedic.tags import EMPATHY, MISUSE
 from core.measures.base import Row
-from pages.kit.cases import around
 from pages.quality.asked import consultations, history, missed
 
 
@@ -51,27 +48,6 @@ def test_stacked_bars_leave_out_what_does_not_occur() -> None:
     assert [bar.name for bar in figure.data] == ["often"]
     assert figure.data[0].text == ("50", ""), "a number that is wider than its part is left to the hover"
     assert figure.data[0].customdata[1][0] == "b<br>often: 1 conversations (1.0%)"
-
-
-def test_a_conversation_is_divided_around_a_message() -> None:
-    events: list[Event] = [Started(trial_id="t", case_key="c", trial=0, seed=1, at=1.0)]
-    for turn in range(9):
-        events.append(Utterance(turn=turn, role="patient" if turn % 2 else "doctor", text=str(turn)))
-        if turn == 4:
-            events.append(Assessed(name=MISUSE, turn=4, values=("text_outside",)))
-    events += [Ended(reason="end_tag", doctor_turns=4), Assessed(name=EMPATHY, most=5, by="r", value=3)]
-    before, lead, here, behind, rest = around(events, 4)
-    assert [_turns(part) for part in (before, lead, here, behind, rest)] == [[0, 1], [2, 3], [4], [5, 6], [7, 8]]
-    assert isinstance(here[-1], Assessed)
-    assert here[-1].turn == 4
-    assert isinstance(rest[-1], Assessed)
-    at_the_end = around(events, 8)
-    assert _turns(at_the_end[2]) == [8]
-    assert isinstance(at_the_end[2][-1], Assessed), "the ending stands under the last message"
-
-
-def _turns(events: list[Event]) -> list[int]:
-    return [event.turn for event in events if isinstance(event, Utterance)]
 
 
 def test_the_published_figures_are_the_papers() -> None:

@@ -194,7 +194,7 @@ def test_an_answer_is_shown_with_the_message_to_look_at(judged: Store, open_page
     assert [m.avatar for m in app.chat_message]
     assert LATE in text
     links = {link.proto.label: link.proto.query_string for link in app.get("page_link")}
-    assert "trial=a%2F2" in links["Read the transcript"]
+    assert "trial=a%2F2&message=4" in links["The whole conversation"]
     assert "trial=a%2F2" in links["Open in the case debugger"]
 
 

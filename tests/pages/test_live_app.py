@@ -293,7 +293,7 @@ def test_a_model_in_the_doctors_seat_meets_itself_as_the_patient(open_page: Open
         run_until(app, lambda a: has_button(a, "New consultation"))
     assert trouble(app) == []
     assert sum("described below" in prompt for prompt in prompts) == 1
-    assert [message.markdown[0].value for message in app.chat_message][1].startswith("Since Monday")
+    assert "Since Monday" in app.chat_message[1].markdown[0].value
     assert sum(prompt.startswith("Below is what a doctor wrote") for prompt in prompts) > 0
 
 

@@ -14,7 +14,6 @@ from core.measures.measuring import measure_trials
 from core.measures.patients.marks import PATIENT_MARKS
 from core.measures.patients.rates import patient_rates
 from core.store.database import Store
-from pages.kit.cases import Passage, marked_at
 from pages.patients import rates
 from pages.patients.rates import rates_chart
 from tests.core.measures.patients.patient_conversations import stored
@@ -61,8 +60,8 @@ def test_an_address_opens_a_hit_with_its_words_marked(store: Store, open_page: O
     assert trouble(app) == []
     assert list(table(app, "Words")["Words"]) == ["papules", "pruritus"]
     text = words(app)
-    assert ":orange-background[**papules**] and :orange-background[**pruritus**]" in text
-    assert ":orange-background[**vignette**]" in text  # of another kind, in the same conversation
+    assert ":orange-background[papules] and :orange-background[pruritus]" in text
+    assert ":orange-background[vignette]" in text  # of another kind, in the same conversation
     assert "**3 hits in this conversation**" in text
 
 
@@ -71,12 +70,6 @@ def test_hits_are_found_by_words_and_nonsense_in_the_address_does_no_harm(store:
     app = open_page("patients", patients_tab="Hits", patients_words="PRUR", patients_hit="gone|x", patients_page="²")
     assert trouble(app) == []
     assert list(table(app, "Words")["Words"]) == ["pruritus"]
-
-
-def test_marks_that_overlap_run_together_and_markup_stays_text() -> None:
-    text = "I *have* eczema/rash here"
-    passages = [Passage(9, 15, "Medical terms"), Passage(11, 20, "Leak")]
-    assert marked_at(text, passages) == r"I \*have\* :orange-background[**eczema**]:orange-background[**\/rash**] here"
 
 
 def test_a_figure_has_a_line_for_each_kind_or_each_group(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

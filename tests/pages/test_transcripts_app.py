@@ -13,7 +13,6 @@ from core.store.database import Store
 from core.store.fold import fold
 from core.store.selection import Selection
 from pages.kit.behind import behind_row
-from pages.kit.chat import marked
 from pages.transcripts.page import excerpt
 from tests.core.store.builders import (
     Ended,
@@ -177,11 +176,12 @@ def test_a_new_grade_is_what_is_shown(filled: Store, open_page: Open) -> None:
 
 @pytest.mark.slow
 def test_previous_and_next_go_through_what_was_found(filled: Store, open_page: Open) -> None:
-    app = open_page("transcripts", trial="run/3/0", transcripts_specialties="Cardiology")
+    app = open_page("transcripts", trial="run/3/0", transcripts_specialties="Cardiology", message="3")
     assert button(app, "Previous").disabled
     assert (button(app, "Previous").proto.shortcut, button(app, "Next").proto.shortcut) == ("k", "j")
     button(app, "Next").click().run()
     assert app.query_params["trial"] in ("run/3/1", ["run/3/1"])
+    assert "message" not in app.query_params
     assert "2 of 2 found" in words(app)
     assert button(app, "Next").disabled
     button(app, "Previous").click().run()
@@ -213,10 +213,3 @@ def test_an_excerpt_is_cut_around_the_words() -> None:
     assert excerpt(text, "itch") == f"…{'a' * 60}ITCH{'b' * 60}…"
     assert excerpt("It itches.", "ITCH") == "It itches."
     assert excerpt("nothing", "(") == "nothing"
-
-
-def test_marked_words_stay_harmless() -> None:
-    assert marked("An ITCH (bad).", "itch (") == "An :orange-background[ITCH \\(]bad\\)\\."
-    text = marked("a ![i](http://x) itch](y)", "itch](y)")
-    assert "![i]" not in text
-    assert "](" not in text.replace("\\]", "").replace("\\(", "")

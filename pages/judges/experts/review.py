@@ -9,7 +9,7 @@ import streamlit as st
 from core import access
 from core.errors import AnamnesisError
 from core.events import Event, Utterance
-from core.frameworks.base import Framework, framework_of
+from core.frameworks.base import framework_of
 from core.judging.form import CANNOT_JUDGE, NOT_APPLICABLE, FormQuestion, Shown
 from core.judging.judgement import Quotation
 from core.reviews.answering import quotation_of, record
@@ -21,11 +21,14 @@ from core.store.review_records import ReviewItem
 from pages.judges.experts.data import ITEM, item_for, review_at
 from pages.judges.experts.reviews import draw_sheet, leave
 from pages.kit.case.pictures import draw_pictures
-from pages.kit.chat import draw_case, draw_chat
+from pages.kit.conversation import draw_case
 from pages.kit.look import counted, plain, show_errors
+from pages.kit.messages import Mark, draw_messages, in_one_line
 from pages.kit.tables import step_buttons
 from pages.kit.visitor import draw_button
 
+_HEIGHT = 660
+"""Height of a conversation in pixels."""
 _OPTION_KEYS = "abdefghilmnopqstvwz"
 """Shortcuts of options, without those of steps (j, k, u), of Streamlit (c, r), and of "Cannot judge" (x)."""
 _SHORT_ANSWER_CHARS = 24
@@ -206,9 +209,6 @@ def _record_words(review_id: str, number: int, annotator: str, question: str, wo
         _store(review_id, number, annotator, question, words)
 
 
-_LABEL_CHARS = 70
-
-
 def draw_notes(state: ReviewState, item: ReviewItem, annotator: str, dialogue: Sequence[Event]) -> None:
     item_key = (state.review.review_id, item.number, annotator)
     key = f"experts_note_{state.review.review_id}_{annotator}_{item.number}"
@@ -259,7 +259,10 @@ def _draw_words(
     framework = framework_of(dialogue)
     with st.form(f"{key}_form", border=False, clear_on_submit=False):
         turn = st.selectbox(
-            "Message", list(messages), format_func=lambda turn: _label(messages[turn], framework), key=f"{key}_turn"
+            "Message",
+            list(messages),
+            format_func=lambda turn: in_one_line(messages[turn], framework),
+            key=f"{key}_turn",
         )
         words = st.text_input("Words in it", key=f"{key}_words", placeholder="Exactly as in the message")
         remark = st.text_input("Comment on these words", key=f"{key}_remark", placeholder="Optional")
@@ -268,12 +271,6 @@ def _draw_words(
                 new = quotation_of(turn, messages[turn].text, words, remark)
                 _store(*place, question, words=tuple(dict.fromkeys([*marked, new])))
                 st.rerun()
-
-
-def _label(message: Utterance, framework: Framework | None) -> str:
-    text = " ".join((framework.speech.spoken(message.role, message.text) if framework else message.text).split())
-    short = text if len(text) <= _LABEL_CHARS else f"{text[:_LABEL_CHARS]}…"
-    return f"{message.turn + 1} · {message.role.capitalize()}: {short}"
 
 
 def draw_review(review_id: str, annotator: str) -> None:
@@ -358,8 +355,7 @@ def _draw_item(state: ReviewState, item: ReviewItem, annotator: str) -> None:
             for side, title, dialogue in sides:
                 with side:
                     st.markdown(f"**{title}**")
-                    with st.container(height=660, border=True, gap="xxsmall", autoscroll=False):
-                        draw_chat(dialogue, None)
+                    draw_messages(dialogue, height=_HEIGHT)
         elif with_dialogue:
             _draw_dialogue(state, item, annotator, blinded)
         if whole_case and not with_dialogue and blinded.case is not None:
@@ -378,12 +374,11 @@ def _draw_dialogue(state: ReviewState, item: ReviewItem, annotator: str, blinded
     if not any(isinstance(event, Utterance) for event in blinded.dialogue):
         st.caption("This response was given without a conversation.")
         return
-    words = {
-        quoted.message: quoted.words
+    marks = [
+        Mark(quoted.words, quoted.message)
         for (name, person, _), answer in state.newest.items()
         if (name, person) == (item.item, annotator)
         for quoted in answer.quotations
-    }
-    height = 420 if state.form.about == "answer" else 660
-    with st.container(height=height, border=True, gap="xxsmall", autoscroll=False, key=f"experts_chat_{item.number}"):
-        draw_chat(blinded.dialogue, None, words)
+    ]
+    height = 420 if state.form.about == "answer" else _HEIGHT
+    draw_messages(blinded.dialogue, marks, key=f"experts_chat_{item.number}", height=height)

@@ -27,11 +27,11 @@ from core.store.selection import Selection
 from core.text.facts import AtomicFact, facts_of, with_ids
 from core.text.topics import TOPICS
 from pages.kit.cached import ask, cached_query
-from pages.kit.chat import message
 from pages.kit.controls import choose
 from pages.kit.figures import draw_figure, is_dark
 from pages.kit.jobs import draw_judging, draw_question
 from pages.kit.look import plain, show_errors
+from pages.kit.messages import Mark, draw_messages
 from pages.kit.names import case_name, model_name
 from pages.kit.tables import draw_table
 from pages.kit.visitor import only
@@ -186,10 +186,8 @@ def _draw_facts(
     if verdict is None or verdict.turn is None:
         st.caption("No message asked for it or told it." if verdict else "Not judged.")
         return
-    for utterance in messages:
-        if utterance.turn in (verdict.turn - 1, verdict.turn):
-            st.caption(f"Message {utterance.turn + 1}")
-            message(utterance.role, utterance.text, verdict.words)
+    shown = [message for message in messages if message.turn in (verdict.turn - 1, verdict.turn)]
+    draw_messages(shown, [Mark(verdict.words)])
 
 
 def _draw_editor(case: Case, key: str) -> None:

@@ -21,10 +21,10 @@ from core.store.review_records import AnnotatedItem
 from core.store.selection import Selection
 from pages.kit.cached import cached_query, read
 from pages.kit.case.facts import trial_of
-from pages.kit.chat import bubble, marked
 from pages.kit.controls import choose
 from pages.kit.jobs import draw_judging
 from pages.kit.look import plain
+from pages.kit.messages import Mark, draw_messages
 from pages.kit.names import model_name
 from pages.kit.tables import draw_table
 
@@ -170,16 +170,15 @@ def _draw_questions(outcomes: Sequence[Outcome], events: Sequence[Event], key: s
         st.caption(f"It applies only if: {plain(outcome.criterion.when)}")
     if words := " · ".join(filter(None, [outcome.why, outcome.reason])):
         st.markdown(f":gray[{plain(words)}]")
-    messages = {event.turn: event for event in events if isinstance(event, Utterance)}
-    order = sorted(messages)
+    messages = sorted((event for event in events if isinstance(event, Utterance)), key=lambda message: message.turn)
+    marks = []
     for quotation in outcome.quotations:
-        turn = order[quotation.message] if 0 <= quotation.message < len(order) else None
-        if quotation.state == "unverified" or turn is None:
+        if quotation.state == "unverified" or not 0 <= quotation.message < len(messages):
             st.markdown(f":orange-badge[:material/warning: In no message] “{plain(quotation.words)}”")
-            continue
-        st.caption(f"Message {quotation.message + 1}")
-        with bubble(messages[turn].role):
-            st.markdown(marked(messages[turn].text, quotation.words))
+        else:
+            marks.append(Mark(quotation.words, messages[quotation.message].turn))
+    quoted = {mark.turn for mark in marks}
+    draw_messages([message for message in messages if message.turn in quoted], marks)
 
 
 BY_RULE = (

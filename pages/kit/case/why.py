@@ -15,10 +15,10 @@ from core.measures.attribution import AFTER_CONVERSATION, APPLIES, AnswerEvidenc
 from core.measures.belief import RIGHT, Trajectory, is_right, trajectory
 from core.store.queries.answers import FAILED, WrongAnswer
 from pages.kit.case.facts import draw_patient, judgements_of, trial_of
-from pages.kit.chat import message
 from pages.kit.figures import draw_figure
 from pages.kit.look import arm as arm_words
 from pages.kit.look import badge, plain
+from pages.kit.messages import draw_messages
 from pages.kit.names import case_name, model_colours
 from pages.kit.tables import offer_csv
 
@@ -33,7 +33,6 @@ CAUSE: dict[Cause, tuple[str, str]] = {
     "doctor_concluded_wrongly": ("Doctor: concluded wrongly", "red"),
 }  # fmt: skip
 _WRONG: tuple[Verdict, ...] = (*(verdict for verdict in COUNTED if verdict != "correct"), *FAILED)
-_MOST_MESSAGES = 2
 
 
 def draw_why(case: Case, events: Sequence[Event], key: str, arm: Arm | None = None) -> None:
@@ -67,21 +66,13 @@ def _draw(case: Case, events: Sequence[Event], answer: WrongAnswer, *, short: bo
     why = attribution_of(case, events, answer)
     st.markdown(cause_words(name, why.cause, why.answer.verdict, why.rule))
     if why.turn is not None and not short:
-        draw_messages(events, why.turn)
+        draw_messages([e for e in events if isinstance(e, Utterance) and e.turn in (why.turn - 1, why.turn)])
 
 
 def cause_words(name: str, cause: Cause, verdict: Verdict, rule: str) -> str:
     """Return the name of a wrong answer, its verdict, its cause and the rule that decided, in Markdown."""
     label, colour = CAUSE[cause]
     return f"{name} {badge(verdict)} :{colour}-badge[{label}]  \n{plain(rule)}"
-
-
-def draw_messages(events: Sequence[Event], turn: int) -> None:
-    for utterance in [event for event in events if isinstance(event, Utterance) and event.turn <= turn][
-        -_MOST_MESSAGES:
-    ]:
-        st.caption(f"Message {utterance.turn + 1}")
-        message(utterance.role, utterance.text)
 
 
 def attribution_of(case: Case, events: Sequence[Event], answer: WrongAnswer) -> Attribution:
