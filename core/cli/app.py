@@ -6,6 +6,8 @@ import importlib
 import os
 import sys
 import time
+from collections.abc import Sequence
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -95,17 +97,28 @@ class _LazyGroup(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
             return None
-        module, _, name = COMMANDS[cmd_name][0].partition(":")
-        command_function = getattr(importlib.import_module(f"core.cli.{module}"), name)
         if cmd_name in _FACTORIES:
-            command_function = command_function(ctx.meta.get("arguments", ()))
-        if not isinstance(command_function, typer.Typer):
-            single = typer.Typer(rich_markup_mode=None, add_completion=False)
-            single.command(cmd_name, context_settings={"max_content_width": 120})(command_function)
-            command_function = single
-        command = typer.main.get_command(command_function)
-        command.name = cmd_name
-        return command
+            return _build(cmd_name, ctx.meta.get("arguments", ()))
+        return _built(cmd_name)
+
+
+@cache  # a command is resolved twice for each call, and the options of all reports take 80 ms
+def _built(name: str) -> Any:
+    return _build(name)
+
+
+def _build(name: str, arguments: Sequence[str] = ()) -> Any:
+    module, _, attribute = COMMANDS[name][0].partition(":")
+    command_function = getattr(importlib.import_module(f"core.cli.{module}"), attribute)
+    if name in _FACTORIES:
+        command_function = command_function(arguments)
+    if not isinstance(command_function, typer.Typer):
+        single = typer.Typer(rich_markup_mode=None, add_completion=False)
+        single.command(name, context_settings={"max_content_width": 120})(command_function)
+        command_function = single
+    command = typer.main.get_command(command_function)
+    command.name = name
+    return command
 
 
 app = typer.Typer(

@@ -239,10 +239,17 @@ def measured_store() -> Store:
     return store
 
 
+_measured: dict[Path, str] = {}
+"""Database → its version when all its trials were measured: to look again takes half a second."""
+
+
 def measure_stored(store: Store) -> None:
     """Measure the stored trials that are not measured yet; a read-only database stays as it is."""
+    if _measured.get(store.path) == store.version:
+        return
     with counting("Measuring") as show, suppress(NotWritableError):
         measure_trials(store, measures().values(), progress=show)
+    _measured[store.path] = store.version
 
 
 def run_id_of(store: Store, name: str) -> str:

@@ -21,6 +21,7 @@ from core.cli.options import (
     Out,
     Runs,
     counting,
+    folded_store,
     measured_store,
     new_file,
     option_of,
@@ -108,7 +109,8 @@ def _command(metric: Metric) -> Any:
         filter_options |= _DEVELOPMENT
 
     def command(**given: Any) -> int:
-        store = measured_store()
+        # a command that stores something measures it, so that other figures need not look for what is not measured
+        store = measured_store() if metric.measure else folded_store()
         filters = {name: given[name] for name in filter_options}
         # figures that are only published can be asked for, too
         published = {figure.model for figure in accuracy_figures()} if given.get("published") else ()

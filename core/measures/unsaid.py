@@ -24,6 +24,8 @@ class UnsaidInSummaries(Measure):
     needs: ClassVar[tuple[TrialPart, ...]] = ("summary",)
 
     def scores(self, record: Record) -> Iterator[Score]:
+        if not record.summary:  # the trial was deleted after it was listed
+            return
         summary = record.summary[0]["summary"]
         claims = unsaid_in(summary, [turn.text for turn in record.dialogue])
         for kind in KINDS:

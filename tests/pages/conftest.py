@@ -41,6 +41,18 @@ def _scanned_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def measuring() -> None:
+    """For a test whose pages measure conversations in the background, as those of a server do."""
+
+
+@pytest.fixture(autouse=True)
+def _unmeasured(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no page measure in the background: the job would outlive the test, with processes of its own."""
+    if "measuring" not in request.fixturenames:
+        monkeypatch.setattr("pages.kit.page.keep_measured", lambda store: None)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _awaited_at_rest() -> Iterator[None]:
     """Sleep until a run of a page has ended: the test runner would look for its end a thousand times a second."""

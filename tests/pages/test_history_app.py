@@ -95,6 +95,7 @@ def chart(app: AppTest, axis: str) -> dict:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("measuring")
 def test_conversations_count_as_not_measured_until_the_background_has_read_them(stored: Store, open_page: Open) -> None:
     app = open_page("history")
     assert trouble(app) == []

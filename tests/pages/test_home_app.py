@@ -89,6 +89,7 @@ def test_the_sample_study_is_opened_and_removed_by_one_click_each(open_page: Ope
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("measuring")
 def test_with_a_study_it_shows_the_newest_run_and_measures_in_the_background(open_page: Open, database: Path) -> None:
     store = copy_of(campaign, database.parent)
     label_run(store, "run-b", Label("Second try"))

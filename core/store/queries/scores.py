@@ -153,7 +153,11 @@ def add_scores(
     """
     now = time.time()
     rows = []
-    for trial, scores in new:
+    listed = [trial.trial_id for trial, _ in new]
+    # a trial may have been deleted since it was read
+    sql = "SELECT trial_id FROM trials WHERE trial_id IN (SELECT unnest(?::VARCHAR[]))"
+    stored = {trial_id for (trial_id,) in connection.execute(sql, [listed]).fetchall()}
+    for trial, scores in ((trial, scores) for trial, scores in new if trial.trial_id in stored):
         for s in (Score("", None), *scores):
             pieces = [{k: v for k, v in piece._asdict().items() if v not in (None, "")} for piece in s.evidence]
             evidence = orjson.dumps(pieces).decode() if pieces else None
@@ -171,8 +175,7 @@ def add_scores(
                 )
             )
     connection.execute(
-        "DELETE FROM scores WHERE measure = ? AND trial_id IN (SELECT unnest(?::VARCHAR[]))",
-        [measure.name, [trial.trial_id for trial, _ in new]],
+        "DELETE FROM scores WHERE measure = ? AND trial_id IN (SELECT unnest(?::VARCHAR[]))", [measure.name, listed]
     )
     # a plain INSERT keeps the order of the scores, by which equal ones are listed and cases are resampled
     insert(connection, rows, "INSERT INTO scores BY NAME SELECT * FROM incoming")

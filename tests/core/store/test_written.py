@@ -208,7 +208,7 @@ def shown(store: Store) -> dict[str, Any]:
 def rows_of_people(store: Store) -> int:
     with store.read() as cursor:
         return sum(
-            cursor.execute(f"SELECT count(*) FROM {name}").fetchall()[0][0]
+            cursor.execute(f"SELECT count(line_id) FROM {name}").fetchall()[0][0]  # those by rules have no line
             for name, table in TABLES.items()
             if table.has_lines
         )
