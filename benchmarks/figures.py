@@ -81,10 +81,12 @@ def reports_of(study: str) -> Iterator[tuple[str, Report]]:
     """Yield the name and rows of every report that a study has rows for."""
     from core.errors import AnamnesisError
     from core.measures.base import MetricRequest, Row
-    from core.measures.registry import metrics
+    from core.measures.measuring import measure_trials
+    from core.measures.registry import measures, metrics
     from core.store.database import Store
 
     store = Store()
+    measure_trials(store, measures().values())
     for name, metric in metrics().items():
         for options in invocations(name, metric.options()):
             try:
