@@ -480,7 +480,7 @@ def changed_prompts(campaign: Campaign, begun: RunHeader) -> list[str]:
     at_work = seats_at_work(campaign.framework, campaign.tested, campaign.arms)
     asked = {tested, *(role for role in at_work if is_model(campaign.names[role]))}
     asked |= {"belief"} if begun.settings.get("probe") else set()
-    return sorted(part for part in asked if prompts_hash(begun, part) != now.get(part))
+    return sorted(part for part in asked if prompts_hash(begun, part) != now.get(part, ""))
 
 
 def _grading(campaign: Campaign, same: RunHeader | None) -> dict[str, str]:
