@@ -38,6 +38,8 @@ _LANDMARK = re.compile(r"(?<=[\n}])[^{}\n]{25,}")
 _MESSAGE = re.compile(r"^\[\d+\] (\w+)[^:\n]*: (.*(?:\n    .*)*)$", re.MULTILINE)
 """``[2] Doctor: Any fever?``; later lines of a message are indented."""
 _CHOICE = re.compile(r"^[A-Z]\. (.+)$", re.MULTILINE)
+_HEADING = re.compile(r"^(?:The|Its|Profile)\b[^\n]{0,60}:$", re.MULTILINE)
+"""``The right answer:``, which is no text of the item."""
 _QUESTION = re.compile(r"^Question (q\d+): (.+)$", re.MULTILINE)
 
 
@@ -89,7 +91,7 @@ class _AsShown(Material):
     shown: str = ""
 
     def texts(self, shown: Sequence[Shown]) -> list[tuple[str, str]]:
-        return [("The item", self.shown)]
+        return [("The item", text) for text in _HEADING.split(self.shown)]
 
 
 def _judged(reply: str, about: Mapping[str, Any]) -> dict[str, str]:
@@ -185,7 +187,7 @@ def about(prompt: str, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any] 
         talk = [("doctor" if m["role"] == "assistant" else "patient", str(m["content"])) for m in messages[1:-1]]
         shown, numbers = "", False
     else:
-        shown, numbers = text.partition("<quoted>")[2].rpartition("</quoted>")[0], True
+        shown, numbers = text.rpartition("</quoted>")[0].rpartition("<quoted>")[2], True
         talk = [(role.lower(), said.replace("\n    ", "\n")) for role, said in _MESSAGE.findall(shown)]
     for form in (form_of(name) for name in (*forms(), *(f"{RUBRIC}{name}" for name in rubric_files()))):
         ids = [next((q.id for q in form.questions if _words(q).fullmatch(asked)), None) for asked in wordings]
