@@ -144,10 +144,10 @@ class _Old:
 
     def copy_all(self, stored: StoredLines) -> None:
         """Copy what the new file lacks after the fold of the journals; ``stored`` are the rows of people."""
-        for table in (table for table in self.tables if not table.has_lines):
+        for table in (table for table in self.tables if table.people is None):
             self.copy(table)
         insert_lines(self.connection, stored.lines)
-        for table in (table for table in self.tables if table.has_lines):  # such as rows by rules, which have no lines
+        for table in (table for table in self.tables if table.people):  # such as rows by rules, which have no lines
             self.copy(table)
         for name in FORMER.keys() & self.columns.keys():
             if FORMER[name].people is None:  # the rows of people are lines
@@ -164,7 +164,7 @@ class _Old:
 
     def copy(self, table: Table) -> None:
         """Copy the rows that the new file lacks, in their order."""
-        of_both = (*table.columns, *["line_id"] * table.has_lines)
+        of_both = (*table.columns, *["line_id"] * (table.people is not None))
         chosen = ", ".join(f"old.{name}" for name in of_both if name in self.columns[table.name])
         self.connection.execute(
             f"INSERT INTO {table.name} BY NAME SELECT {chosen} FROM {self._lacking(table)} ORDER BY place"
@@ -188,7 +188,7 @@ class _Old:
             joins.append("ANTI JOIN gone_trials ON gone_trials.trial_id = old.trial_id")
         if table.name == "runs" or table.of == "run":
             joins.append("ANTI JOIN gone_runs ON gone_runs.run_id = old.run_id")
-        if table.has_lines and "line_id" in self.columns[table.name]:
+        if table.people and "line_id" in self.columns[table.name]:
             joins.append(f"ANTI JOIN {_NEW}.withdrawn ON withdrawn.line_id = old.line_id")
         return f"(SELECT * {replaced}, rowid AS place FROM {NAME}.{table.name}) AS old {' '.join(joins)}"
 

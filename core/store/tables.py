@@ -18,9 +18,9 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import orjson
 import pyarrow as pa
 
-from core.store.former_rows import criterion_of
 from core.store.stored_table import Integer, Json, People, Row, Table
 
 TableRow = tuple[Any, ...]
@@ -338,29 +338,7 @@ class JournalPositionRow(Row, table="journal_positions"):
 
 
 @dataclass
-class ReviewItemRow(Row, table="review_items", of="item", key="review_id number", part=True, item="item"):
-    """An item of a review; a criterion of a conversation, as in versions up to 0.6, is a question about it."""
-
-    review_id: str
-    item: str
-    number: Integer  # from 1, before each annotator's own shuffle
-    annotators: Sequence[str]  # a third is asked only if two differ
-    questions: Sequence[str] | None = None  # the only ones that are asked about it; None: all of the form
-
-    def __post_init__(self) -> None:
-        if criterion := criterion_of(self.item):
-            self.item, question = criterion
-            self.questions = [question, f"{question}:words"]
-
-
-@dataclass
-class ReviewRow(
-    Row,
-    table="reviews",
-    key="review_id",
-    primary=True,
-    people=People("review", "created_at", parts={"items": "review_items"}),
-):
+class ReviewRow(Row, table="reviews", key="review_id", primary=True, people=People("review", "created_at")):
     """A review by people."""
 
     review_id: str
@@ -368,6 +346,11 @@ class ReviewRow(
     kind: str
     plan: Json  # how items were drawn, the seed, annotators, the share of two
     created_at: float
+    items: Json = "[]"  # core.store.review_records.ReviewItem; a list in journals
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.items, str):
+            self.items = orjson.dumps(self.items).decode()
 
 
 @dataclass

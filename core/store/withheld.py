@@ -19,7 +19,7 @@ _TOGETHER = 1_000
 _DELETED = (*(name for name, table in TABLES.items() if table.of == "trial" and table.job), "scores")
 """Tables of trials whose rows quote conversations."""
 _OF_CASES = tuple(name for name, table in TABLES.items() if table.of == "case" and name != "case_labels")
-_OF_ITEMS = {name: table.item for name, table in TABLES.items() if table.item and not table.part}
+_OF_ITEMS = {name: table.item for name, table in TABLES.items() if table.item}
 """Table → the column that names the item of a row."""
 _PLAIN_LABELS = ("specialty", "single_diagnosis", "development", "urgency")
 """Fields of a case whose labels contain no text of the case."""

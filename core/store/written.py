@@ -145,7 +145,7 @@ def insert_lines(connection: duckdb.DuckDBPyConnection, lines: Iterable[WrittenL
                 f"INSERT INTO {name} BY NAME SELECT {distinct} incoming.* FROM incoming "
                 f"ANTI JOIN {name} USING (line_id) {unique} ANTI JOIN withdrawn USING (line_id)"
             ).fetchall()[0]
-        new += 0 if table.part else int(count)
+        new += int(count)
     forget_lines(connection, [row.line_id for row in withdrawn if isinstance(row, WithdrawnRow)])
     return new
 
@@ -159,10 +159,7 @@ def rows_of(line: WrittenLine) -> list[Row]:
         raise AnamnesisError(
             f"A journal line is of the kind {line.kind!r}, which this version does not know: update Anamnesis."
         )
-    rows = [table.read(line.what)]
-    for member, part in _people(table).parts.items():
-        rows += [TABLES[part].read({**line.what, **values}) for values in line.what.get(member, ())]
-    return rows
+    return [table.read(line.what)]
 
 
 def _digest(table: str, row: Sequence[Any], twin: int = 0) -> str:
@@ -249,7 +246,6 @@ def journal_rows(cursor: duckdb.DuckDBPyConnection, database: Path) -> StoredLin
         people = table.people
         if people is None or name not in names:
             continue
-        parts = _part_groups(cursor, people, table)
         twins = Counter[str]()
         for row in _rows(cursor, name, people.where if name in TABLES else ""):
             rowid, line_id, what = row.pop("rowid"), row.pop("line_id", None), _known(table, row)
@@ -260,12 +256,9 @@ def journal_rows(cursor: duckdb.DuckDBPyConnection, database: Path) -> StoredLin
                 line_id = _digest(name, tuple(what.values()), twins[digest])
                 twins[digest] += 1
                 stored.ids.setdefault(name, []).append((rowid, line_id))
-            for member, (part, shared, groups) in parts.items():
-                group = groups.get(tuple(what[column] for column in shared), [])
-                ids = [(values["rowid"], line_id) for values in group if values.get("line_id") is None]
-                stored.ids.setdefault(part, []).extend(ids)
-                own = [column for column in TABLES[part].columns if column not in shared]
-                what[member] = [{column: values.get(column) for column in own} for values in group]
+            if name == "reviews":
+                former = _items_up_to_0_7(cursor, what["review_id"]) if "review_items" in names else None
+                what["items"] = orjson.loads(what["items"]) if former is None else former
             by = what[people.by] if people.by else ""
             stored.lines.append(WrittenLine(line_id=line_id, kind=people.kind, at=what[people.at], by=by, what=what))
     journaled = journal.lines.keys() | journal.of_jobs
@@ -283,22 +276,10 @@ def _rows(cursor: duckdb.DuckDBPyConnection, table: str, where: str = "") -> lis
     return records(cursor.execute(f"SELECT *, rowid FROM {table} WHERE {where or 'true'} ORDER BY rowid"))
 
 
-_Groups = dict[tuple[Any, ...], list[dict[str, Any]]]
-
-
-def _part_groups(
-    cursor: duckdb.DuckDBPyConnection, people: People, table: Table | Former
-) -> dict[str, tuple[str, tuple[str, ...], _Groups]]:
-    """Return member → the table of its parts, the shared columns, and its rows grouped by these columns."""
-    parts = {}
-    for member, part in people.parts.items():
-        of_both = table.columns if isinstance(table, Table) else ()
-        shared = tuple(name for name in TABLES[part].columns if name in of_both)
-        groups: _Groups = {}
-        for row in _rows(cursor, part):
-            groups.setdefault(tuple(row[name] for name in shared), []).append(row)
-        parts[member] = (part, shared, groups)
-    return parts
+def _items_up_to_0_7(cursor: duckdb.DuckDBPyConnection, review_id: str) -> list[dict[str, Any]]:
+    """Return the items of a review from a file in which they have a table of their own."""
+    rows = records(cursor.execute("FROM review_items WHERE review_id = ? ORDER BY number", [review_id]))
+    return [{name: row[name] for name in row if name not in ("review_id", "line_id")} for row in rows]
 
 
 def _is_by_rule(table: str, row: Mapping[str, Any]) -> bool:
@@ -315,7 +296,7 @@ def _set_line_ids(connection: duckdb.DuckDBPyConnection, table: str, ids: Sequen
 
 def forget_lines(connection: duckdb.DuckDBPyConnection, lines: Sequence[str]) -> None:
     """Delete the rows of lines; a fold from the beginning of their journals inserts them again."""
-    for table in (name for name, table in TABLES.items() if table.has_lines and lines):
+    for table in (name for name, table in TABLES.items() if table.people and lines):
         connection.execute(f"DELETE FROM {table} WHERE list_contains(?, line_id)", [list(lines)])
 
 
@@ -332,7 +313,7 @@ def compare(cursor: duckdb.DuckDBPyConnection, journal: JournalContents) -> Jour
     """Compare the rows of a database with the lines of its journals."""
     missing, different = set[str](), set[str]()
     alone = Counter[str]()
-    expected: dict[str, dict[str, list[bytes]]] = {name: {} for name, table in TABLES.items() if table.has_lines}
+    expected: dict[str, dict[str, list[bytes]]] = {name: {} for name, table in TABLES.items() if table.people}
     for line_id, line in journal.counting.items():
         for row in rows_of(line):
             lines = expected[row.stored_in.name].setdefault(line_id, [])
@@ -347,7 +328,7 @@ def compare(cursor: duckdb.DuckDBPyConnection, journal: JournalContents) -> Jour
             elif not _is_by_rule(name, values):
                 alone[name] += 1
         for line_id, of_line in of_lines.items():
-            if line_id not in stored and not table.part:
+            if line_id not in stored:
                 missing.add(line_id)
             elif sorted(stored.get(line_id, [])) != sorted(of_line):
                 different.add(line_id)
