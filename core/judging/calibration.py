@@ -101,7 +101,7 @@ def agreement_with_experts(items: Iterable[JudgedStatement]) -> Agreement:
     for item in labelled:
         by_case[item.case][int(not item.judge), int(not item.expert)] += item.weight / mean_weight
     table = np.array(list(by_case.values()))
-    (figures,) = agreement_by_case([table])
+    figures = agreement_by_case(table)
     share = figures["percent_agreement"]
     (both, judge_only), (expert_only, neither) = table.sum(axis=0)
     sizes = table.sum(axis=(1, 2))

@@ -16,8 +16,8 @@ import pyarrow as pa
 Json = Annotated[str, "JSON"]
 Integer = Annotated[int, "INTEGER"]
 """An integer of 32 bits; ``int`` has 64."""
-Subject = Literal["run", "trial", "case", "item"]
-"""What a row is deleted, hidden and exported with; an item is a subject of a review (``core.store.review_records``)."""
+Subject = Literal["run", "trial", "case"]
+"""What a row is deleted, hidden and exported with."""
 
 _COLUMNS: dict[Any, tuple[str, pa.DataType]] = {
     str: ("VARCHAR", pa.string()),
