@@ -50,6 +50,7 @@ FORMER: dict[str, Former] = {
     "model_ratings": Former(_judgements(model_ratings)),
     "patient_judgements": Former(_judgements(patient_judgements)),
     "plans": Former(people=People("plan", "locked_at", "locked_by")),
+    "release_prompts": Former(),  # the settings of their runs have them, too
     "replicates": Former(),
     "rubric_judgements": Former(_judgements(rubric_judgements)),
     "urgency_answers": Former(_judgements(urgency_answers)),

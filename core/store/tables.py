@@ -447,17 +447,9 @@ class ReleaseFileRow(Row, table="release_files", key="run_id path"):
     path: str  # inside the release
     case_key: str
     digest: str  # of the file's bytes and of its case
-    prompts: Sequence[str]  # hash of the doctor's prompt in each of its conversations
+    prompts: Sequence[str]  # hash of the doctor's prompt in each conversation; the settings of its run have the texts
     fault: str | None  # why nothing of it was taken
     imported_at: float
-
-
-@dataclass
-class ReleasePromptRow(Row, table="release_prompts", key="prompt_hash", primary=True):
-    """A doctor's prompt of a release."""
-
-    prompt_hash: str
-    template: str  # without its specialty
 
 
 @dataclass
