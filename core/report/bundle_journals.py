@@ -42,7 +42,7 @@ from core.store.written import JournalContents, as_written
 
 _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s\"'<>\\]+", re.IGNORECASE)
 _RUN_LINE = b'{"type":"run",'
-_KINDS_OF_CASES = ("facts", "profile", "items")
+_KINDS_OF_CASES = ("case_list", "facts", "profile", "items")
 _PLAIN_LABELS = ("specialty", "single_diagnosis", "development", "urgency")
 """Fields of a case whose labels contain no text of the case."""
 

@@ -27,7 +27,7 @@ from core.store.inserts import POSITIONS, UNSTORABLE, Inserted, grown_since, ins
 from core.store.lease import NAME, RENEWED, close_engines, sql_literal, transaction
 from core.store.stored_table import Row, Table
 from core.store.tables import OF_TRIALS, TABLES, insert, records
-from core.store.written import StoredLines, insert_lines, journal_rows
+from core.store.written import StoredLines, insert_lines, is_by_rule, journal_rows
 
 log = logging.getLogger(__name__)
 _NEW = "renewed"
@@ -150,13 +150,13 @@ class _Old:
         for table in (table for table in self.tables if table.people):  # such as rows by rules, which have no lines
             self.copy(table)
         for name in FORMER.keys() & self.columns.keys():
-            if FORMER[name].people is None:  # the rows of people are lines
-                rows: dict[str, list[Row]] = {}
-                for values in records(self.connection.execute(f"FROM {NAME}.{name} ORDER BY rowid")):
+            rows: dict[str, list[Row]] = {}
+            for values in records(self.connection.execute(f"FROM {NAME}.{name} ORDER BY rowid")):
+                if FORMER[name].people is None or is_by_rule(name, values):  # other rows of people are lines
                     for row in FORMER[name].rows(values):
                         rows.setdefault(row.stored_in.name, []).append(row)
-                for of_table in rows.values():
-                    insert(self.connection, of_table)
+            for of_table in rows.values():
+                insert(self.connection, of_table)
         # a line of a job may be folded after the deletion of the trial that it is about
         for name in OF_TRIALS:
             if name != "calls":

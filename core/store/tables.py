@@ -369,36 +369,20 @@ class UnblindingRow(
 
 
 @dataclass
-class FactSetRow(
+class CaseListRow(
     Row,
-    table="fact_sets",
+    table="case_lists",
     of="case",
-    key="case_key content_hash made_by made_at",
-    people=People("facts", "made_at", "made_by"),
-):
-    """The facts of a case; the newest list counts."""
-
-    case_key: str
-    content_hash: str
-    facts: Json
-    made_by: str
-    made_at: float
-
-
-@dataclass
-class HistoryItemsRow(
-    Row,
-    table="history_items",
-    of="case",
-    key="case_key content_hash made_by made_at",
+    key="case_key content_hash kind made_by made_at",
     job=True,
-    people=People("items", "made_at"),
+    people=People("case_list", "made_at", "made_by"),
 ):
-    """The items of the history of a case, or the opening of its patient; the newest counts."""
+    """A list of a case; the newest of its kind counts."""
 
     case_key: str
     content_hash: str
-    items: Json  # (key, value) pairs
+    kind: str  # facts, items of the history, opening of the patient, or no items: a model gave no valid reply
+    items: Json
     made_by: str
     made_at: float
 

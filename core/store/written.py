@@ -112,12 +112,14 @@ def _people(table: Table) -> People:
 
 def as_written(line: RowLine) -> WrittenLine | None:
     """Return a job's row as a line that people can withdraw; ``None`` if people do not edit its table."""
-    table = TABLES.get(line.table)
-    if table is None or table.people is None or not table.job or table.people.where:
+    former, table = FORMER.get(line.table), TABLES.get(line.table)
+    if former and former.people and former.edited:
+        people, values = former.people, tuple(line.row[name] for name in former.edited)
+    elif table and table.people and table.job and not table.people.where:
+        people, values = table.people, tuple(vars(table.read(line.row)).values())
+    else:
         return None
-    row = table.read(line.row)
-    line_id = _digest(table.name, tuple(vars(row).values()))
-    return WrittenLine(line_id=line_id, kind=table.people.kind, at=line.row[table.people.at], what=line.row)
+    return WrittenLine(line_id=_digest(line.table, values), kind=people.kind, at=line.row[people.at], what=line.row)
 
 
 def insert_lines(connection: duckdb.DuckDBPyConnection, lines: Iterable[WrittenLine | WithdrawnLine]) -> int:
@@ -194,7 +196,8 @@ def journal_contents(database: Path) -> JournalContents:
     lines: dict[str, WrittenLine] = {}
     folders: dict[str, str] = {}
     withdrawn, of_jobs, damaged = set[str](), set[str](), list[Path]()
-    of_jobs_too = (table.name for table in KINDS.values() if table.job)
+    of_jobs_too = [table.name for table in KINDS.values() if table.job]
+    of_jobs_too += [name for name, former in FORMER.items() if former.edited]
     about = ('"type":"written"', '"type":"withdrawn"', *(f'"table":"{name}"' for name in of_jobs_too))
     for path in sorted(journals_of(database).glob("*/journal.jsonl")):
         try:
@@ -249,7 +252,7 @@ def journal_rows(cursor: duckdb.DuckDBPyConnection, database: Path) -> StoredLin
         twins = Counter[str]()
         for row in _rows(cursor, name, people.where if name in TABLES else ""):
             rowid, line_id, what = row.pop("rowid"), row.pop("line_id", None), _known(table, row)
-            if _is_by_rule(name, what):
+            if is_by_rule(name, what):
                 continue
             if line_id is None:
                 digest = _digest(name, tuple(what.values()))
@@ -282,8 +285,9 @@ def _items_up_to_0_7(cursor: duckdb.DuckDBPyConnection, review_id: str) -> list[
     return [{name: row[name] for name in row if name not in ("review_id", "line_id")} for row in rows]
 
 
-def _is_by_rule(table: str, row: Mapping[str, Any]) -> bool:
-    return table == "history_items" and str(row["made_by"]).partition("-")[0] in BY_RULE
+def is_by_rule(table: str, row: Mapping[str, Any]) -> bool:
+    of_items = table == "history_items" or (table == "case_lists" and row["kind"] == "items")
+    return of_items and str(row["made_by"]).partition("-")[0] in BY_RULE
 
 
 def _set_line_ids(connection: duckdb.DuckDBPyConnection, table: str, ids: Sequence[tuple[int, str]]) -> None:
@@ -325,7 +329,7 @@ def compare(cursor: duckdb.DuckDBPyConnection, journal: JournalContents) -> Jour
             line_id = values["line_id"]
             if line_id is not None:
                 stored.setdefault(line_id, []).append(orjson.dumps(tuple(vars(table.read(values)).values())))
-            elif not _is_by_rule(name, values):
+            elif not is_by_rule(name, values):
                 alone[name] += 1
         for line_id, of_line in of_lines.items():
             if line_id not in stored:

@@ -414,7 +414,7 @@ def test_verify_counts_and_finds_what_was_changed_and_what_is_missing(
     change(
         full,
         f"UPDATE judgements SET value = 'yes' WHERE {changed}",
-        "DELETE FROM fact_sets WHERE made_at = (SELECT max(made_at) FROM fact_sets)",
+        "DELETE FROM case_lists WHERE made_at = (SELECT max(made_at) FROM case_lists WHERE kind = 'facts')",
     )
     assert shown(full) != before
     findings = {(entry.kind, entry.where): len(entry.lines) for entry in verify(full).findings}
@@ -422,7 +422,7 @@ def test_verify_counts_and_finds_what_was_changed_and_what_is_missing(
     capsys.readouterr()
     assert main(["verify"]) == 1
     out = capsys.readouterr().out
-    assert "missing: people has 1 human entries (facts by Ada …) that the database lacks" in out
+    assert "missing: people has 1 human entries (case_list by Ada …) that the database lacks" in out
     assert "different: people has 1 human entries (judgement by Cyd …) that differ" in out
     assert main(["verify", "--repair"]) == 0
     assert f"{count:,} human entries" in capsys.readouterr().out
@@ -491,7 +491,7 @@ def test_a_database_of_before_is_journaled_once_at_its_first_opening(full: Store
     kinds = Counter(line.kind for line in lines)
     assert "label" not in kinds, "these have a journal"
     assert kinds["profile"] == 2, "so has the one that a job made"
-    assert (kinds["review"], kinds["unblinding"], kinds["facts"], kinds["items"]) == (3, 2, 2, 1)
+    assert (kinds["review"], kinds["unblinding"], kinds["case_list"]) == (3, 2, 3)
     now = shown(full)
     again = from_the_journals(full)
     assert shown(again) == now
