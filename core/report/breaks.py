@@ -123,7 +123,7 @@ def _under_triage(store: Store, new: str, reference: str) -> Breaks:
     if after.last is None:
         raise Uncomparable(f"the doctor of {new} was not asked how urgent its cases are (job judge {FORCED})")
     before = read_urgency(store, Selection(runs=[reference]), last=after.last)
-    if not any(conversation.asked for conversation in before.conversations):
+    if not any(conversation.judged for conversation in before.conversations):
         raise Uncomparable(
             f"the doctor of {reference} was not asked how urgent its cases are under the same prompts "
             f"(job judge {FORCED})"

@@ -24,6 +24,7 @@ from core.judging.judgement import Judge, Judgement
 from core.judging.rubric import name_of, version_of
 from core.judging.words_rule import RULE_JUDGE, RULE_JUDGE_IN_WORDS
 from core.measures.base import MetricRequest
+from core.measures.conversations import by_condition
 from core.measures.opinions import Opinions, judge_names, read_opinions, weighted
 from core.measures.rubrics.scores import (
     NOT_CALIBRATED,
@@ -64,16 +65,6 @@ class RubricReading(NamedTuple):
     available: Mapping[str, Judge] = {}
     opinions: Sequence[Opinions] = ()
     unjudgeable: Counter[str] = Counter()
-
-    def by_condition(self) -> dict[str, list[JudgedConversation]]:
-        groups: dict[str, list[JudgedConversation]] = {}
-        for conversation in self.conversations:
-            groups.setdefault(conversation.model, []).append(conversation)
-        return {
-            model: conversations
-            for model, conversations in groups.items()
-            if any(conversation.judged for conversation in conversations)
-        }
 
     @property
     def answers(self) -> Iterator[Judgement]:
@@ -209,12 +200,12 @@ def _note_judges(request: MetricRequest, reading: RubricReading) -> None:
     assert reading.rubric is not None
     request.judged_by(reading.rubric.name, reading.judges.values())
     who = f"The majority of {names} judged" if len(reading.judges) > 1 else f"{names} judged"
-    by_condition = statements_by_condition(reading)
-    measured = agreement_with_experts(chain.from_iterable(by_condition.values()))
+    statements = statements_by_condition(reading)
+    measured = agreement_with_experts(chain.from_iterable(statements.values()))
     status = status_of(measured.n, measured.share, Trust(), of_each=measured.of_each)
     severity: Literal["low", "high"] = "low" if status == "calibrated" else "high"
     request.note(f"{who}; {in_words(status, measured)}.", severity, kind="judge", page="judges")
-    for text, differing in differing_errors(by_condition):
+    for text, differing in differing_errors(statements):
         request.note(text, differing, kind="judge", page="judges")
     if any(judge.name == RULE_JUDGE for judge in reading.judges.values()):
         request.note(f"{RULE_JUDGE}: {RULE_JUDGE_IN_WORDS}", "high", kind="judge")
@@ -239,10 +230,10 @@ class LabelledStatement(NamedTuple):
 
 def statements_by_condition(reading: RubricReading) -> dict[str, list[JudgedStatement]]:
     """Return condition → the verdicts met and not met, with those of people on a part of them."""
-    by_condition: dict[str, list[JudgedStatement]] = defaultdict(list)
+    statements: dict[str, list[JudgedStatement]] = defaultdict(list)
     for labelled in labelled_statements(reading):
-        by_condition[labelled.model].append(labelled.statement)
-    return dict(by_condition)
+        statements[labelled.model].append(labelled.statement)
+    return dict(statements)
 
 
 def labelled_statements(reading: RubricReading) -> Iterator[LabelledStatement]:
@@ -257,7 +248,7 @@ def labelled_statements(reading: RubricReading) -> Iterator[LabelledStatement]:
         for answer in each.decided
         if answer.value in each.question.values and answer.counts
     }
-    for model, conversations in reading.by_condition().items():
+    for model, conversations in by_condition(reading.conversations).items():
         judged = [
             (played, [outcome for outcome in played.outcomes if outcome.status in ("met", "not met")])
             for played in conversations
