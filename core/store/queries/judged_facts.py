@@ -28,12 +28,11 @@ from core.text.facts import AtomicFact
 FORM = "facts"
 INVENTED = "invented"
 """The question about what the patient invented; the others are about the facts."""
-FactMark = Literal["asked", "volunteered", "withheld", "never_asked"]
-"""What became of a fact that the patient can tell.
+VerdictKind = Literal["asked", "volunteered", "withheld", "never_asked", "invented"]
+"""What became of a fact that the patient can tell, or an invention.
 
 ``asked``: told on request; ``volunteered``: told without a request; ``withheld``: requested and not told.
 """
-VerdictKind = Literal["asked", "volunteered", "withheld", "never_asked", "invented"]
 
 
 @dataclass(frozen=True)
