@@ -20,7 +20,6 @@ from core.events import COUNTED
 from core.frameworks.casting import is_model
 from core.frameworks.starts import REVIEW
 from core.judging.agreement import Place, place_of, why_excluded
-from core.judging.calibration import JudgedStatement
 from core.judging.form import RUBRIC, Evidence, Form, FormQuestion, form_named
 from core.judging.judgement import Judge, Judgement
 from core.judging.request import text_hash
@@ -30,6 +29,7 @@ from core.measures.experts.report import read_decisions
 from core.reviews.exchange import IMPORTED, RELEASE
 from core.reviews.rubrics import any_form
 from core.reviews.state import TIED, ReviewState, read_review, states
+from core.stats.calibrated import JudgedItem
 from core.store.database import Store
 from core.store.queries.grades import free_verdicts
 from core.store.queries.judged_facts import judged_patients
@@ -394,7 +394,7 @@ def _items(cursor: duckdb.DuckDBPyConnection, subjects: Sequence[str], selection
 class Labelled(NamedTuple):
     """A judge's answers by condition, people's on a part of them, and why other answers of both do not count."""
 
-    by_condition: dict[str, list[JudgedStatement]]
+    by_condition: dict[str, list[JudgedItem]]
     excluded: Mapping[str, int]
 
 
@@ -426,7 +426,7 @@ def labelled(opinions: Opinions, judge: Judge) -> Labelled:
 
 def weighted(
     opinions: Opinions, answers: Sequence[tuple[Place, str]], people: Mapping[Place, Sequence[str]]
-) -> list[JudgedStatement]:
+) -> list[JudgedItem]:
     """Return the answers of a judge under one condition in their order, with those of people (see ``labelled``)."""
     question, items = opinions.question, opinions.items
 
@@ -446,7 +446,7 @@ def weighted(
         stratum = (drawn[place], group(place[0], drawn[place])) if place in drawn else None
         values = [number(given) for given in people.get(place, ())]
         statements.append(
-            JudgedStatement(
+            JudgedItem(
                 items[place[0]].case,
                 number(value),
                 sum(values) / len(values) if values else None,

@@ -78,7 +78,7 @@ class About(NamedTuple):
 
 
 @dataclass(frozen=True)
-class JudgedItem:
+class ReviewedItem:
     """An item with the answers to one question: annotator → value; ``settled`` is the answer that settles a tie."""
 
     item: str
@@ -150,7 +150,7 @@ class ReviewState:
     def question(self, item: ReviewItem, question_id: str) -> FormQuestion | None:
         return next((question for question in self.asked(item) if question.id == question_id), None)
 
-    def judged(self, question: FormQuestion) -> list[JudgedItem]:
+    def judged(self, question: FormQuestion) -> list[ReviewedItem]:
         """Return the items about which a question of the form is asked, with its answers."""
         listed = []
         for item in self.items:
@@ -159,7 +159,7 @@ class ReviewState:
                 answers = {name: self.value(item.item, name, question.id) for name in item.annotators}
                 given = {name: value for name, value in answers.items() if value is not None}
                 settlement = self.settlement(item, question.id)
-                listed.append(JudgedItem(item.item, case, models, given, settlement.value if settlement else None))
+                listed.append(ReviewedItem(item.item, case, models, given, settlement.value if settlement else None))
         return listed
 
     def items_for(self, annotator: str) -> list[ReviewItem]:

@@ -21,7 +21,7 @@ from core.measures.agreement import grouped, note_status, statuses
 from core.measures.base import Columns, Listed, MetricRequest, Row, Section, metric
 from core.measures.experts.completeness import completeness_rows
 from core.measures.opinions import Opinions, read_opinions
-from core.reviews.state import JudgedItem, ReviewState, read_review
+from core.reviews.state import ReviewedItem, ReviewState, read_review
 from core.stats.scores import score_interval
 from core.stats.smoothed import ratio_interval
 
@@ -54,7 +54,7 @@ def report(
         rows = [row for row in statuses(grouped(opinions), Trust()) if row.label["judge"] == judge.partition(" ")[0]]
         note_status(request, rows)
 
-    def items_about(question: FormQuestion) -> list[JudgedItem]:
+    def items_about(question: FormQuestion) -> list[ReviewedItem]:
         return by_judge[question.id] if judge else state.judged(question)
 
     if part == "shares":
@@ -71,7 +71,7 @@ def report(
         yield from _words(state)
 
 
-def _judged_by(opinions: Opinions, name: str) -> list[JudgedItem]:
+def _judged_by(opinions: Opinions, name: str) -> list[ReviewedItem]:
     """Return the items that a judge answered by the form, with its answer in place of those of people.
 
     ``name`` is that of the judge, or name and hash of its prompts. Raises ``UsageError`` if several prompts would be
@@ -86,7 +86,7 @@ def _judged_by(opinions: Opinions, name: str) -> list[JudgedItem]:
             else f"{name} answered nothing by the form {opinions.form}: `job judge` asks it."
         )
     return [
-        JudgedItem(
+        ReviewedItem(
             answer.subject,
             opinions.items[answer.subject].case,
             opinions.items[answer.subject].models,
@@ -96,14 +96,14 @@ def _judged_by(opinions: Opinions, name: str) -> list[JudgedItem]:
     ]
 
 
-def _by_models(items: Iterable[JudgedItem]) -> dict[str, list[JudgedItem]]:
-    groups: dict[str, list[JudgedItem]] = {}
+def _by_models(items: Iterable[ReviewedItem]) -> dict[str, list[ReviewedItem]]:
+    groups: dict[str, list[ReviewedItem]] = {}
     for item in items:
         groups.setdefault(" and ".join(sorted(item.models)), []).append(item)
     return groups
 
 
-def _shares(judged: Iterable[JudgedItem], state: ReviewState, question: FormQuestion) -> Iterator[Row]:
+def _shares(judged: Iterable[ReviewedItem], state: ReviewState, question: FormQuestion) -> Iterator[Row]:
     """Yield the share (0 to 1) of each answer among the decided items of a model."""
     for model, items in _by_models(judged).items():
         decisions = [(item, *item.decided(state.form)) for item in items]
@@ -125,7 +125,7 @@ def _shares(judged: Iterable[JudgedItem], state: ReviewState, question: FormQues
             )
 
 
-def mean_rows(judged: Iterable[JudgedItem], question: FormQuestion) -> Iterator[Row]:
+def mean_rows(judged: Iterable[ReviewedItem], question: FormQuestion) -> Iterator[Row]:
     """Yield the mean of a scale for each model: of an item over its annotators, then of a case, then over cases."""
     lowest, highest = float(question.values[0]), float(question.values[-1])
     for model, items in _by_models(judged).items():

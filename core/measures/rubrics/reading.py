@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Annotated, Any, Literal, NamedTuple
 
 from core.frameworks.casting import is_model
 from core.judging.agreement import among
-from core.judging.calibration import (
-    JudgedStatement,
-    Trust,
-    agreement_with_experts,
-    differing_errors,
-    in_words,
-    status_of,
-)
+from core.judging.calibration import Trust, agreement_with_experts, differing_errors, in_words, status_of
 from core.judging.check import FAILED_CHECK
 from core.judging.form import RUBRIC, Form, FormQuestion
 from core.judging.judgement import Judge, Judgement
@@ -38,6 +30,7 @@ from core.measures.rubrics.scores import (
 )
 from core.models.registry import load_registry
 from core.reviews.rubrics import any_form
+from core.stats.calibrated import JudgedItem
 from core.store.database import Store
 from core.store.queries.judgements import failed_checks
 from core.store.queries.rubrics import last_rubric, rubric_conversations, saved_rubrics, unjudgeable_conversations
@@ -172,7 +165,7 @@ def _only_calibrated(reading: RubricReading, *, by_criterion: bool) -> RubricRea
     def group_of(question: FormQuestion) -> str:
         return question.hash if by_criterion else question.axis
 
-    groups: dict[str, list[JudgedStatement]] = defaultdict(list)
+    groups: dict[str, list[JudgedItem]] = defaultdict(list)
     for labelled in labelled_statements(reading):
         groups[group_of(labelled.criterion)].append(labelled.statement)
     calibrated = set()
@@ -225,12 +218,12 @@ class LabelledStatement(NamedTuple):
 
     model: str
     criterion: FormQuestion
-    statement: JudgedStatement
+    statement: JudgedItem
 
 
-def statements_by_condition(reading: RubricReading) -> dict[str, list[JudgedStatement]]:
+def statements_by_condition(reading: RubricReading) -> dict[str, list[JudgedItem]]:
     """Return condition → the verdicts met and not met, with those of people on a part of them."""
-    statements: dict[str, list[JudgedStatement]] = defaultdict(list)
+    statements: dict[str, list[JudgedItem]] = defaultdict(list)
     for labelled in labelled_statements(reading):
         statements[labelled.model].append(labelled.statement)
     return dict(statements)
@@ -261,4 +254,4 @@ def labelled_statements(reading: RubricReading) -> Iterator[LabelledStatement]:
         for (played, outcome), statement in zip(outcomes, statements, strict=True):
             worth = outcome.points * mean_size / point_sums(played.outcomes).attainable
             features = {"points": outcome.points, "length of the doctor's messages": played.characters}
-            yield LabelledStatement(model, outcome.criterion, replace(statement, worth=worth, features=features))
+            yield LabelledStatement(model, outcome.criterion, statement._replace(worth=worth, features=features))
