@@ -21,7 +21,7 @@ from core.measures.agreement import grouped, note_status, statuses
 from core.measures.base import Columns, Listed, MetricRequest, Row, Section, metric
 from core.measures.experts.completeness import completeness_rows
 from core.measures.opinions import Opinions, read_opinions
-from core.reviews.state import ReviewedItem, ReviewState, read_review
+from core.reviews.state import ItemAnswers, ReviewState, read_review
 from core.stats.scores import score_interval
 from core.stats.smoothed import ratio_interval
 
@@ -49,18 +49,18 @@ def report(
     by_judge = {}
     if judge:
         opinions = request.read(read_opinions, None, state.form.name, state.review.review_id).opinions
-        by_judge = {each.question.id: _judged_by(each, judge) for each in opinions}
+        by_judge = {each.question.id: _judged_by(state, each, judge) for each in opinions}
         request.judged_by(state.form.name, (j for each in opinions for j in each.judges if j.name == judge.split()[0]))
         rows = [row for row in statuses(grouped(opinions), Trust()) if row.label["judge"] == judge.partition(" ")[0]]
         note_status(request, rows)
 
-    def items_about(question: FormQuestion) -> list[ReviewedItem]:
+    def items_about(question: FormQuestion) -> list[ItemAnswers]:
         return by_judge[question.id] if judge else state.judged(question)
 
     if part == "shares":
         for question in state.form.questions:
             if question.kind == "choice":
-                yield from _shares(items_about(question), state, question)
+                yield from _shares(items_about(question), question)
     elif part == "means":
         for question in state.form.questions:
             if question.kind == "scale":
@@ -71,7 +71,7 @@ def report(
         yield from _words(state)
 
 
-def _judged_by(opinions: Opinions, name: str) -> list[ReviewedItem]:
+def _judged_by(state: ReviewState, opinions: Opinions, name: str) -> list[ItemAnswers]:
     """Return the items that a judge answered by the form, with its answer in place of those of people.
 
     ``name`` is that of the judge, or name and hash of its prompts. Raises ``UsageError`` if several prompts would be
@@ -86,7 +86,9 @@ def _judged_by(opinions: Opinions, name: str) -> list[ReviewedItem]:
             else f"{name} answered nothing by the form {opinions.form}: `job judge` asks it."
         )
     return [
-        ReviewedItem(
+        ItemAnswers(
+            state.form,
+            opinions.question.id,
             answer.subject,
             opinions.items[answer.subject].case,
             opinions.items[answer.subject].models,
@@ -96,17 +98,17 @@ def _judged_by(opinions: Opinions, name: str) -> list[ReviewedItem]:
     ]
 
 
-def _by_models(items: Iterable[ReviewedItem]) -> dict[str, list[ReviewedItem]]:
-    groups: dict[str, list[ReviewedItem]] = {}
+def _by_models(items: Iterable[ItemAnswers]) -> dict[str, list[ItemAnswers]]:
+    groups: dict[str, list[ItemAnswers]] = {}
     for item in items:
         groups.setdefault(" and ".join(sorted(item.models)), []).append(item)
     return groups
 
 
-def _shares(judged: Iterable[ReviewedItem], state: ReviewState, question: FormQuestion) -> Iterator[Row]:
+def _shares(judged: Iterable[ItemAnswers], question: FormQuestion) -> Iterator[Row]:
     """Yield the share (0 to 1) of each answer among the decided items of a model."""
     for model, items in _by_models(judged).items():
-        decisions = [(item, *item.decided(state.form)) for item in items]
+        decisions = [(item, *item.decided) for item in items]
         excluded = Counter(reason or NOT_APPLICABLE for _, value, reason in decisions if value not in question.values)
         decided = Counter(item.case for item, value, _ in decisions if value in question.values)
         for option in question.options:
@@ -125,7 +127,7 @@ def _shares(judged: Iterable[ReviewedItem], state: ReviewState, question: FormQu
             )
 
 
-def mean_rows(judged: Iterable[ReviewedItem], question: FormQuestion) -> Iterator[Row]:
+def mean_rows(judged: Iterable[ItemAnswers], question: FormQuestion) -> Iterator[Row]:
     """Yield the mean of a scale for each model: of an item over its annotators, then of a case, then over cases."""
     lowest, highest = float(question.values[0]), float(question.values[-1])
     for model, items in _by_models(judged).items():
