@@ -15,8 +15,7 @@ from core.errors import AnamnesisError
 from core.judging.rubric import name_of
 from core.measures.base import MetricRequest, Note
 from core.measures.rubrics.reading import RubricReading, reading_with_notes
-from core.measures.urgency.levels import is_severe
-from core.measures.urgency.report import FORCED, in_words, read_urgency
+from core.measures.urgency import FORCED, in_words, is_severe, read_urgency
 from core.store.database import Store
 from core.store.selection import Selection
 

@@ -12,7 +12,7 @@ from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.jobs.judge import Judging
 from core.measures.base import Row
 from core.measures.belief import CALIBRATION, COURSE
-from core.measures.urgency.report import FORCED, IN_WORDS, OF_CHOICE, WORDS
+from core.measures.urgency import FORCED, IN_WORDS, OF_CHOICE, WORDS
 from core.store.selection import Selection
 from pages.failures.causes import draw_causes
 from pages.failures.topics import draw_topics

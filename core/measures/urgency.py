@@ -3,24 +3,30 @@
 Both are one model about one patient, but advice is another task than a choice: one can miss an emergency alone. The
 unit is the case: the conversations of a case are averaged first, and intervals (95 %) are those of a mean over cases.
 Unanswered conversations and cases without a level are counted and enter no share of right or wrong levels.
+
+The levels of the library's cases are in ``data/urgency``; those of other cases are labels
+(``core.store.queries.case_labels``).
 """
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
 
-from core.errors import FailureKind
+from core.errors import AnamnesisError, FailureKind
 from core.frameworks.answering import reason_of
 from core.frameworks.casting import is_model
 from core.frameworks.starts import URGENCY, URGENCY_WORDS
 from core.judging.calibration import Trust
 from core.judging.check import FAILED_CHECK
+from core.judging.form import read_form
 from core.judging.judgement import Judge, Judgement
 from core.measures.agreement import grouped, statuses
 from core.measures.base import CASES_OF_RUNS, Columns, Listed, MetricRequest, Row, Section, metric
@@ -28,12 +34,57 @@ from core.measures.comparison import compare_cases
 from core.measures.conversations import Conversation, by_condition, case_scores
 from core.measures.conversations import grouped as conversations_by
 from core.measures.opinions import read_opinions
-from core.measures.urgency.levels import LEVELS, is_severe, levels_of_files, triage_of
+from core.paths import FORMS
+from core.paths import URGENCY as LEVEL_FILES
 from core.stats.smoothed import mean_interval
 from core.store.database import Store
 from core.store.queries.judgements import failed_checks, judgements
 from core.store.queries.urgency import urgency_conversations
 from core.store.selection import Selection
+
+LEVELS: Mapping[int, str] = {
+    int(option.value): option.label.partition(".")[0].lower()
+    for option in read_form(FORMS / "urgency.yaml").questions[0].options
+}
+"""Level → time until care (1 immediately to 5 no appointment): the beginning of its wording in the form."""
+SEVERE_STEPS = 2
+EMERGENCY, ROUTINE = 2, 4
+"""The last level of an emergency, and the first that waits for an appointment."""
+Triage = Literal["exact", "over-triage", "under-triage"]
+
+
+class CaseLevel(NamedTuple):
+    """The level of a case with its reason."""
+
+    level: int
+    reason: str
+
+
+def triage_of(level: int, given: int) -> Triage:
+    """Return what a given level is against the level of the case; a higher number is later care."""
+    return "exact" if given == level else "under-triage" if given > level else "over-triage"
+
+
+def is_severe(level: int, given: int) -> bool:
+    """Return whether care comes two or more levels too late, or by appointment or never in an emergency.
+
+    On a scale of five levels the second condition is part of the first. It is stated because it is the reason for it.
+    """
+    return given - level >= SEVERE_STEPS or (level <= EMERGENCY and given >= ROUTINE)
+
+
+@cache
+def levels_of_files() -> Mapping[str, CaseLevel]:
+    """Return case key → level, from ``data/urgency/DATASET.csv`` with the columns case, level and reason."""
+    levels: dict[str, CaseLevel] = {}
+    for path in sorted(LEVEL_FILES.glob("*.csv")):
+        with path.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                if row["level"] not in map(str, LEVELS):
+                    raise AnamnesisError(f"{path}: {row['case']} has the level {row['level']!r}, not 1 to 5.")
+                levels[f"{path.stem}/{row['case']}"] = CaseLevel(int(row["level"]), row["reason"])
+    return levels
+
 
 By = Literal["level", "specialty", "dataset"]
 FORCED, WORDS = "urgency_forced", "urgency_words"
