@@ -114,11 +114,10 @@ def draw_judging(
     key: str,
     apart: str,
     rule: tuple[str, str] | None = None,
-    label: str = "Judge",
 ) -> None:
     """Draw the form that has a model judge, or the progress of the job; ``make`` takes the model and its address.
 
-    ``rule`` is the name of a judge by rule, and what it can judge; ``label`` is that of the start button.
+    ``rule`` is the name of a judge by rule, and what it can judge.
     """
     if draw_job(kind, f"{key}_work", apart):
         return
@@ -136,7 +135,7 @@ def draw_judging(
     if problem := seat_problem(CastNames("reference", grader=model), address):
         st.warning(plain(problem), icon=":material/key:")
         return
-    draw_start(make(model, address), label, "gavel", f"{key}_go", budget)
+    draw_start(make(model, address), "Judge", "gavel", f"{key}_go", budget)
 
 
 def draw_work(
