@@ -64,17 +64,17 @@ def many_judges_by_case(patterns: ArrayLike, items: ArrayLike, ordered: bool = F
         items: Case × pattern: the number of the case's items with that pattern. Cases are left out one at a time.
         ordered: The categories are a scale, lowest first.
     """
-    chosen = np.asarray(patterns, dtype=np.float64)
+    votes = np.asarray(patterns, dtype=np.float64)
     weights = _with_jackknife(np.asarray(items, dtype=np.float64))
-    kinds, n = chosen.shape[1], weights.sum(axis=1)
+    kinds, n = votes.shape[1], weights.sum(axis=1)
     credit = ordinal_weights(kinds) if ordered else np.eye(kinds)
-    judges = chosen.sum(axis=1)
-    agreeing = (chosen * (chosen @ credit - 1)).sum(axis=1) / (judges * (judges - 1))
+    judges = votes.sum(axis=1)
+    agreeing = (votes * (votes @ credit - 1)).sum(axis=1) / (judges * (judges - 1))
     with np.errstate(divide="ignore", invalid="ignore"):
         observed = weights @ agreeing / n
-        shares = weights @ (chosen / judges[:, None]) / n[:, None]
+        shares = weights @ (votes / judges[:, None]) / n[:, None]
         # alpha counts answers, so that an item counts as often as it is judged
-        values, value_counts = weights @ judges, weights @ chosen
+        values, value_counts = weights @ judges, weights @ votes
         observed_of_answers = weights @ (judges * agreeing) / values
         chance_of_answers = (value_counts * (value_counts @ credit - 1)).sum(axis=1) / (values * (values - 1))
     of_many = (
@@ -91,8 +91,8 @@ def ordinal_weights(categories: int) -> Floats:
 
     Gwet's ordinal weights (4th edition, section 3.5): 1 − C(d + 1, 2) / C(categories, 2) for categories d apart.
     """
-    apart = np.abs(np.subtract.outer(np.arange(categories), np.arange(categories)))
-    return np.asarray(1 - apart * (apart + 1) / (categories * (categories - 1)), dtype=np.float64)
+    distance = np.abs(np.subtract.outer(np.arange(categories), np.arange(categories)))
+    return np.asarray(1 - distance * (distance + 1) / (categories * (categories - 1)), dtype=np.float64)
 
 
 _OF_MANY = ("percent_agreement", "fleiss_kappa", "gwet_ac", "krippendorff_alpha")

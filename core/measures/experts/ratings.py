@@ -87,11 +87,11 @@ def _judged_by(state: ReviewState, opinions: Opinions, name: str) -> list[ItemAn
     pooled, or if there is no answer.
     """
     judge, _, prompts = name.partition(" ")
-    chosen = [each for each in opinions.judges if each.name == judge and prompts in ("", each.prompt_hash)]
-    if len(chosen) != 1:
+    matching = [each for each in opinions.judges if each.name == judge and prompts in ("", each.prompt_hash)]
+    if len(matching) != 1:
         raise UsageError(
-            f"{judge} answered under several prompts: name one, as in '{judge} {min(e.prompt_hash for e in chosen)}'."
-            if chosen
+            f"{judge} answered under several prompts: name one, as in '{judge} {min(e.prompt_hash for e in matching)}'."
+            if matching
             else f"{name} answered nothing by the form {opinions.form}: `job judge` asks it."
         )
     return [
@@ -101,9 +101,9 @@ def _judged_by(state: ReviewState, opinions: Opinions, name: str) -> list[ItemAn
             answer.subject,
             opinions.items[answer.subject].case,
             opinions.items[answer.subject].models,
-            {judge: CANNOT_JUDGE if answer.void or chosen[0] in opinions.failing else answer.value or CANNOT_JUDGE},
+            {judge: CANNOT_JUDGE if answer.void or matching[0] in opinions.failing else answer.value or CANNOT_JUDGE},
         )
-        for answer in opinions.once(chosen[0])
+        for answer in opinions.once(matching[0])
     ]
 
 
