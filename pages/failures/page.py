@@ -62,12 +62,7 @@ def draw_urgency(selection: Selection) -> None:
         if draw_section(section, selection, name=name) is None:
             break
     with st.expander("Have a model read what the doctors advised in their own words", icon=":material/gavel:"):
-        draw_judging(
-            Judging,
-            lambda model, address: Judging(WORDS, (model,), selection.of_conversations, base_url=address),
-            WORDS,
-            Judging(WORDS).instance,
-        )
+        draw_judging(Judging(WORDS, conversations=selection.of_conversations), WORDS)
     draw_section(IN_WORDS, selection, name=WORDS)
 
 

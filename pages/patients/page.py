@@ -112,12 +112,7 @@ def draw_experts(selection: Selection, _names: Names) -> None:
     draw_section(AGAINST_EXPERTS, Selection(), name="patients_experts")
     draw_section(AGAINST_MODELS, selection, name="patients_judges")
     with st.expander("Have a model judge these patients", icon=":material/gavel:"):
-        draw_judging(
-            Judging,
-            lambda model, address: Judging(TERMS_FORM, (model,), selection, base_url=address),
-            "patients_terms",
-            Judging(TERMS_FORM).instance,
-        )
+        draw_judging(Judging(TERMS_FORM, conversations=selection), "patients_terms")
 
 
 def draw_rules(_selection: Selection, _names: Names) -> None:

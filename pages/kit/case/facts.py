@@ -5,7 +5,6 @@ which facts the doctor asked for and what the patient invented.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -294,14 +293,4 @@ def draw_patient(trial_id: str | None, key: str) -> None:
         if trial_id is None:
             st.caption("It can be judged when the trial has ended and is stored.")
         else:
-            draw_form(key, trials=(trial_id,))
-
-
-def draw_form(key: str, **scope: Any) -> None:
-    """Draw the form that starts judging, or the progress of the job; ``scope`` are parameters of ``Judging``."""
-    draw_judging(
-        Judging,
-        lambda model, address: Judging(FORM, (model,), base_url=address, **scope),
-        f"{key}_facts",
-        Judging(FORM, **scope).instance,
-    )
+            draw_judging(Judging(FORM, trials=(trial_id,)), f"{key}_facts")

@@ -81,13 +81,8 @@ def draw_verdicts(case: Case, events: Sequence[Event], key: str) -> None:
         elif "model" not in form.by:
             st.caption("Only the doctor’s own model answers this form.")
         else:
-            trials = (trial_id,)
-
-            def make(model: str, address: str | None) -> Judging:
-                return Judging(form.name, (model,), trials=trials, base_url=address)
-
             rule = (RULE_JUDGE, BY_RULE) if form.name.startswith(RUBRIC) else None
-            draw_judging(Judging, make, f"{key}_rubric", make(RULE_JUDGE, None).instance, rule)
+            draw_judging(Judging(form.name, trials=(trial_id,)), f"{key}_rubric", rule)
 
 
 def _stored_outcomes(trial_id: str | None, form: Form, key: str) -> Sequence[Outcome]:
