@@ -14,9 +14,9 @@ import numpy as np
 from common import sized, table
 
 from core.judging.agreement import between
-from core.judging.calibration import JudgedStatement, rogan_gladen_mean
+from core.judging.calibration import rogan_gladen_mean
 from core.judging.judgement import Judge, Judgement
-from core.stats.calibrated import calibrated_mean
+from core.stats.calibrated import JudgedItem, calibrated_mean
 from core.stats.intervals import Interval
 
 CASES, LABELS = 300, 60
@@ -34,14 +34,12 @@ class Setting(NamedTuple):
 SETTINGS = (Setting(0.7, 0.9, 0.8), Setting(0.5, 0.95, 0.95), Setting(0.9, 0.9, 0.6), Setting(0.1, 0.8, 0.95))
 
 
-def simulated(setting: Setting, rng: np.random.Generator) -> list[JudgedStatement]:
+def simulated(setting: Setting, rng: np.random.Generator) -> list[JudgedItem]:
     """Return 300 cases with one yes-or-no item each, judged by the judge; people judge 60 of them, drawn at random."""
     truth = rng.random(CASES) < setting.share
     judge = np.where(truth, rng.random(CASES) < setting.sensitivity, rng.random(CASES) >= setting.specificity)
     labelled = np.isin(np.arange(CASES), rng.choice(CASES, LABELS, replace=False))
-    return [
-        JudgedStatement(f"case {n}", float(judge[n]), float(truth[n]) if labelled[n] else None) for n in range(CASES)
-    ]
+    return [JudgedItem(f"case {n}", float(judge[n]), float(truth[n]) if labelled[n] else None) for n in range(CASES)]
 
 
 def row(setting: Setting) -> list[str]:
@@ -49,7 +47,7 @@ def row(setting: Setting) -> list[str]:
     intervals: dict[str, list[Interval]] = {"together": [], "corrected": [], "people": [], "judge": []}
     for _ in range(SIMULATIONS):
         items = simulated(setting, rng)
-        mean = calibrated_mean([item.scores for item in items])
+        mean = calibrated_mean(items)
         intervals["together"].append(mean.interval)
         intervals["corrected"].append(rogan_gladen_mean(items)[1])
         intervals["people"].append(mean.experts_interval)

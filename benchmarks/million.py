@@ -139,9 +139,9 @@ _BASES = """
     FROM trials JOIN runs USING (run_id)
     WHERE source = 'local' AND doctor = 'reference/bayes'"""
 _ITEMS = """
-    INSERT INTO history_items BY NAME
-    SELECT places.case_key, places.content_hash, items, made_by, made_at
-    FROM history_items JOIN filled_places AS places ON history_items.case_key = base_key"""
+    INSERT INTO case_lists BY NAME
+    SELECT places.case_key, places.content_hash, kind, items, made_by, made_at
+    FROM case_lists JOIN filled_places AS places ON case_lists.case_key = base_key"""
 _COMPLETIONS = """
     INSERT INTO completions BY NAME
     SELECT case_key, content_hash, model, 'bench' AS prompt_hash, left(vignette, 200) AS first_half,

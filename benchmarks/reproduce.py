@@ -49,10 +49,11 @@ from core.datasets.published import (
 from core.datasets.select import cases_of
 from core.errors import AnamnesisError
 from core.measures.accuracy import accuracy_of, published_label
-from core.measures.experts.adjudication import Decision, pairs, shares
+from core.measures.experts.adjudication import pairs, shares
 from core.measures.experts.report import PRINTED_QUESTIONS
 from core.measures.experts.workbooks import GRADER_FILE, grader_of_release, read_grader_file, release_decisions
 from core.measures.paired import by_arm, read_scores
+from core.reviews.state import ItemAnswers
 from core.stats.corrections import adjusted
 from core.store.database import Store
 from core.store.queries.answers import CaseScore
@@ -257,7 +258,7 @@ def accuracy_cells(release: Release) -> Iterator[Cell]:
             yield cell.filled(value, of_row)
 
 
-def test_cells(release: Release, decisions: Sequence[Decision] | MissingData) -> Iterator[Cell]:
+def test_cells(release: Release, decisions: Sequence[ItemAnswers] | MissingData) -> Iterator[Cell]:
     """Yield the cells of all tables of tests: p-value, then adjusted p-value if one is printed."""
     p_values, missing = p_of_tests(release, decisions)
     corrected = adjusted_p(p_values, missing)
@@ -272,7 +273,7 @@ def test_cells(release: Release, decisions: Sequence[Decision] | MissingData) ->
 
 
 def p_of_tests(
-    release: Release, decisions: Sequence[Decision] | MissingData
+    release: Release, decisions: Sequence[ItemAnswers] | MissingData
 ) -> tuple[dict[PublishedTest, float], dict[PublishedTest, MissingData]]:
     """Return the p-values, and the reasons why a test has none, or one that ties leave open."""
     p_values: dict[PublishedTest, float] = {}
@@ -351,7 +352,7 @@ def adjusted_p(
     return result
 
 
-def mcnemar_p(decisions: Sequence[Decision] | MissingData, question: str, first: str, second: str) -> float:
+def mcnemar_p(decisions: Sequence[ItemAnswers] | MissingData, question: str, first: str, second: str) -> float:
     """Return p of the exact test between two models; raises ``MissingData`` if no case was judged for both."""
     if isinstance(decisions, MissingData):
         raise decisions
@@ -361,7 +362,7 @@ def mcnemar_p(decisions: Sequence[Decision] | MissingData, question: str, first:
     raise MissingData(f"the workbooks have no cases of both {first} and {second}")
 
 
-def further_cells(store: Store, release: Release, decisions: Sequence[Decision] | MissingData) -> Iterator[Cell]:
+def further_cells(store: Store, release: Release, decisions: Sequence[ItemAnswers] | MissingData) -> Iterator[Cell]:
     """Yield the figures in the text, those of the experts, and those of the preprint."""
     for row in published.rows(f"{PAPER}_intext"):
         cell = _printed("text", row["metric"], row["value"], row["ref"], row["model"])
@@ -434,7 +435,7 @@ def _in_text(row: Mapping[str, str], release: Release) -> float:
 
 
 def _of_experts(
-    row: Mapping[str, str], store: Store, decisions: Sequence[Decision] | MissingData, release: Release
+    row: Mapping[str, str], store: Store, decisions: Sequence[ItemAnswers] | MissingData, release: Release
 ) -> float:
     """Return an expert figure in its printed unit (percent, count or p); raises ``MissingData`` without its data."""
     name, no_data = row["metric"], remarks()["no_data"]
@@ -469,7 +470,7 @@ def _of_experts(
     return 100 * sum(int(share["yes"]) for share in about) / sum(share.n or 0 for share in about)
 
 
-def _count_of_experts(name: str, decisions: Sequence[Decision], release: Release) -> float:
+def _count_of_experts(name: str, decisions: Sequence[ItemAnswers], release: Release) -> float:
     annotators = {(decision.model, decision.case): len(decision.answers) for decision in decisions}
     if name == "n_conversations_evaluated":
         return len(annotators)
@@ -485,7 +486,7 @@ def _count_of_experts(name: str, decisions: Sequence[Decision], release: Release
 def recompute(store: Store) -> tuple[Release, list[Cell]]:
     """Return the imported release and the cells of all tables; raises ``AnamnesisError`` if no release is imported."""
     release = Release(store)
-    decisions: Sequence[Decision] | MissingData
+    decisions: Sequence[ItemAnswers] | MissingData
     try:
         decisions = release_decisions(store)
     except AnamnesisError:

@@ -67,7 +67,7 @@ def _scores_of(state: ReviewState, question: FormQuestion, about: Mapping[str, S
     undecided = Counter[str]()
     for judged in (item for item in state.judged(question) if item.item in about):
         value: str | float | None
-        value, reason = judged.decided(state.form)
+        value, reason = judged.decided
         if question.kind == "scale" and judged.judged:
             value = statistics.fmean(map(float, judged.judged))
         if value is None:

@@ -118,6 +118,8 @@ def renamed(kind: str, row: Mapping[str, Any], rename: Callable[[str], str]) -> 
 def _by_person(kind: str, row: Mapping[str, Any]) -> bool:
     if kind == "case_label":
         return bool(row["origin"] == "person")
+    if kind == "case_list" and row["kind"] != "facts":
+        return False
     author = row[author_column(kind)]
     return bool(author) and not is_rule(author) and "/" not in author and author != "rules"
 

@@ -111,7 +111,7 @@ def of_two(weights: Mapping[tuple[str, int, int], float], values: int, *, ordere
     table = np.zeros((len(cases), values, values))
     for (case, one, other), weight in weights.items():
         table[cases[case], one, other] = weight
-    coefficients = agreement_by_case([table], ordered)[0] if weights else {}
+    coefficients = agreement_by_case(table, ordered) if weights else {}
     return Agreement(round(table.sum()), len(cases), coefficients, {})
 
 

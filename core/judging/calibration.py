@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal, NamedTuple
 
@@ -41,35 +40,6 @@ class Trust(NamedTuple):
     least_of_each: float = ENOUGH_OF_EACH
 
 
-@dataclass(frozen=True)
-class JudgedStatement:
-    """A verdict of a judge on an item, yes (1) or no (0) or points of a scale, with that of experts if they judged it.
-
-    ``worth`` is what a yes adds to the figure (1 for a share, points for a score); ``weight`` is the number of items
-    of its stratum for which an item with an expert's verdict stands; ``features`` describe the item for the audit;
-    ``least`` and ``most`` are the ends of the scale.
-    """
-
-    case: str
-    judge: float
-    expert: float | None = None
-    worth: float = 1.0
-    weight: float = 1.0
-    features: Mapping[str, float] | None = None
-    least: float = 0.0
-    most: float = 1.0
-
-    @property
-    def yes_or_no(self) -> bool:
-        return (self.least, self.most) == (0.0, 1.0)
-
-    @property
-    def scores(self) -> JudgedItem:
-        expert = None if self.expert is None else self.worth * self.expert
-        ends = sorted((self.worth * self.least, self.worth * self.most))
-        return JudgedItem(self.case, self.worth * self.judge, expert, self.weight, *ends)
-
-
 class Agreement(NamedTuple):
     """Equal verdicts of a judge and experts; coefficients are NaN if undefined, intervals (95 %) are over cases.
 
@@ -91,7 +61,7 @@ class Agreement(NamedTuple):
         return self.sensitivity, self.specificity
 
 
-def agreement_with_experts(items: Iterable[JudgedStatement]) -> Agreement:
+def agreement_with_experts(items: Iterable[JudgedItem]) -> Agreement:
     """Compare the verdicts on the items that experts judged; an item counts by its weight, figures are 0 to 1."""
     labelled = [item for item in items if item.expert is not None]
     if not labelled:
@@ -101,7 +71,7 @@ def agreement_with_experts(items: Iterable[JudgedStatement]) -> Agreement:
     for item in labelled:
         by_case[item.case][int(not item.judge), int(not item.expert)] += item.weight / mean_weight
     table = np.array(list(by_case.values()))
-    (figures,) = agreement_by_case([table])
+    figures = agreement_by_case(table)
     share = figures["percent_agreement"]
     (both, judge_only), (expert_only, neither) = table.sum(axis=0)
     sizes = table.sum(axis=(1, 2))
@@ -151,9 +121,7 @@ def in_words(status: Status, agreement: Agreement) -> str:
     return f"{status} ({', '.join(words)})"
 
 
-def differing_errors(
-    by_condition: Mapping[str, Sequence[JudgedStatement]],
-) -> Iterator[tuple[str, Literal["high", "low"]]]:
+def differing_errors(by_condition: Mapping[str, Sequence[JudgedItem]]) -> Iterator[tuple[str, Literal["high", "low"]]]:
     """Yield notes on a judge whose error is not known to be the same under all conditions that are compared.
 
     A difference of errors moves the difference of the judge's scores. It is noted if its interval excludes 0, widened
@@ -186,7 +154,7 @@ def differing_errors(
         )
 
 
-def _errors_differ(first: Sequence[JudgedStatement], second: Sequence[JudgedStatement], level: float) -> bool:
+def _errors_differ(first: Sequence[JudgedItem], second: Sequence[JudgedItem], level: float) -> bool:
     by_case: dict[str, NDArray[np.float64]] = defaultdict(lambda: np.zeros(4))
     for side, items in enumerate((first, second)):
         for item in items:
@@ -205,7 +173,7 @@ def _errors_differ(first: Sequence[JudgedStatement], second: Sequence[JudgedStat
     return low > 1e-12 or high < -1e-12  # equal errors differ by rounding
 
 
-def _sums(items: Sequence[JudgedStatement]) -> NDArray[np.float64]:
+def _sums(items: Sequence[JudgedItem]) -> NDArray[np.float64]:
     """Return case × (Σ worth · judge, items, Σ worth, and the weighted counts of judge × expert)."""
     by_case: dict[str, NDArray[np.float64]] = {}
     for item in items:
@@ -216,7 +184,7 @@ def _sums(items: Sequence[JudgedStatement]) -> NDArray[np.float64]:
     return np.array(list(by_case.values()))
 
 
-def rogan_gladen_mean(items: Sequence[JudgedStatement]) -> tuple[float | None, Interval]:
+def rogan_gladen_mean(items: Sequence[JudgedItem]) -> tuple[float | None, Interval]:
     """Return the mean of worth · (verdict − false positive rate) / (sensitivity + specificity − 1), with 95 %."""
     table = _sums(items)
 

@@ -14,14 +14,21 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from core.judging.calibration import JudgedStatement, rogan_gladen_mean
+from core.judging.calibration import rogan_gladen_mean
 from core.judging.check import FAILED_CHECK
 from core.judging.form import RUBRIC
 from core.measures.base import Columns, MetricRequest, Row, Section
 from core.measures.opinions import FormOption, Opinions, labelled, metric_of_opinions, read_opinions
 from core.measures.rubrics.reading import reading_with_notes, statements_by_condition
 from core.reviews.state import states
-from core.stats.calibrated import FEWEST, CalibratedMean, calibrated_difference, calibrated_mean, resemblance
+from core.stats.calibrated import (
+    FEWEST,
+    CalibratedMean,
+    JudgedItem,
+    calibrated_difference,
+    calibrated_mean,
+    resemblance,
+)
 from core.stats.differences import changes
 from core.stats.intervals import NOTHING
 
@@ -81,9 +88,7 @@ def _of_rubric(request: MetricRequest, form: str, part: Part, judge: str | None)
     yield from _rows_of(part, label, statements_by_condition(reading))
 
 
-def _rows_of(
-    part: Part, label: Mapping[str, Any], by_condition: Mapping[str, Sequence[JudgedStatement]]
-) -> Iterator[Row]:
+def _rows_of(part: Part, label: Mapping[str, Any], by_condition: Mapping[str, Sequence[JudgedItem]]) -> Iterator[Row]:
     if part == "differences":
         yield from calibrated_differences(by_condition, label)
         return
@@ -117,7 +122,7 @@ SCORES = Columns("value", "low", "high", "n")
 _METHODS = ("judge and experts (PPI++)", "corrected (Rogan and Gladen)", "experts alone", "judge alone")
 
 
-def calibrated_rows(label: Mapping[str, Any], items: Sequence[JudgedStatement]) -> Iterator[Row]:
+def calibrated_rows(label: Mapping[str, Any], items: Sequence[JudgedItem]) -> Iterator[Row]:
     """Yield the mean worth of the items in four ways: judge and experts together, corrected, and each alone.
 
     Means and bounds are shown within the scale, 0 to 1 for yes or no. n is the number of items behind each: all, or
@@ -125,7 +130,7 @@ def calibrated_rows(label: Mapping[str, Any], items: Sequence[JudgedStatement]) 
     """
     if not items:
         return
-    result = calibrated_mean([item.scores for item in items])
+    result = calibrated_mean(items)
     corrected, interval = rogan_gladen_mean(items) if items[0].yes_or_no else (None, NOTHING)
     figures = (
         (result.estimate if result.labelled_cases >= FEWEST else None, result.interval, result.items),
@@ -145,20 +150,19 @@ def calibrated_rows(label: Mapping[str, Any], items: Sequence[JudgedStatement]) 
 
 
 def calibrated_differences(
-    by_condition: Mapping[str, Sequence[JudgedStatement]], label: Mapping[str, Any] | None = None
+    by_condition: Mapping[str, Sequence[JudgedItem]], label: Mapping[str, Any] | None = None
 ) -> Iterator[Row]:
     """Yield differences in the mean worth of items: by judge and experts together, and by the judge alone.
 
     Every condition is compared with the first that experts judged. n is the number of items of both sides that experts
     judged. Each side is corrected by its own experts' verdicts.
     """
-    scores = {name: [item.scores for item in items] for name, items in by_condition.items()}
     by_experts = (name for name, items in by_condition.items() if any(item.expert is not None for item in items))
     first = next(by_experts, None)
     if first is None:
         return
-    for second in (name for name in scores if name != first):
-        sides = scores[first], scores[second]
+    for second in (name for name in by_condition if name != first):
+        sides = by_condition[first], by_condition[second]
         value, interval = calibrated_difference(*sides)
         judge = [calibrated_mean(side).judge for side in sides]
         labelled = [sum(item.expert is not None for item in side) for side in sides]
@@ -177,9 +181,9 @@ def _number(value: float | None) -> float | None:
     return None if value is None or math.isnan(value) else value
 
 
-def planned_rows(label: Mapping[str, Any], items: Sequence[JudgedStatement]) -> Iterator[Row]:
+def planned_rows(label: Mapping[str, Any], items: Sequence[JudgedItem]) -> Iterator[Row]:
     """Yield half the width of the interval now, and with experts' verdicts on the items of more cases."""
-    result: CalibratedMean = calibrated_mean([item.scores for item in items])
+    result: CalibratedMean = calibrated_mean(items)
     if result.labelled_cases < FEWEST:
         return
     total = len({item.case for item in items})
@@ -194,7 +198,7 @@ def planned_rows(label: Mapping[str, Any], items: Sequence[JudgedStatement]) -> 
         )  # fmt: skip
 
 
-def audit_rows(label: Mapping[str, Any], items: Sequence[JudgedStatement]) -> Iterator[Row]:
+def audit_rows(label: Mapping[str, Any], items: Sequence[JudgedItem]) -> Iterator[Row]:
     """Yield, for each feature of the items, how those with an expert's verdict differ from the others.
 
     The unit is a standard deviation of the feature. *Shifted* means that the experts' items are no random sample.
@@ -217,7 +221,7 @@ def audit_rows(label: Mapping[str, Any], items: Sequence[JudgedStatement]) -> It
         )
 
 
-_ROWS: Mapping[str, Callable[[Mapping[str, Any], Sequence[JudgedStatement]], Iterator[Row]]] = {
+_ROWS: Mapping[str, Callable[[Mapping[str, Any], Sequence[JudgedItem]], Iterator[Row]]] = {
     "figures": calibrated_rows,
     "audit": audit_rows,
     "plan": planned_rows,

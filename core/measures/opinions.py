@@ -20,16 +20,15 @@ from core.events import COUNTED
 from core.frameworks.casting import is_model
 from core.frameworks.starts import REVIEW
 from core.judging.agreement import Place, place_of, why_excluded
-from core.judging.calibration import JudgedStatement
 from core.judging.form import RUBRIC, Evidence, Form, FormQuestion, form_named
 from core.judging.judgement import Judge, Judgement
 from core.judging.request import text_hash
 from core.measures.base import CASES_OF_RUNS, Listed, Metric, Positional, metric
-from core.measures.experts.adjudication import Decision
 from core.measures.experts.report import read_decisions
 from core.reviews.exchange import IMPORTED, RELEASE
 from core.reviews.rubrics import any_form
-from core.reviews.state import TIED, ReviewState, read_review, states
+from core.reviews.state import ItemAnswers, ReviewState, read_review, states
+from core.stats.calibrated import JudgedItem
 from core.store.database import Store
 from core.store.queries.grades import free_verdicts
 from core.store.queries.judged_facts import judged_patients
@@ -279,62 +278,45 @@ def _of_present_texts(form: Form, given: Sequence[Judgement]) -> list[Judgement]
     return present
 
 
-def of_decisions(decisions: Iterable[Decision]) -> list[Opinions]:
+def of_decisions(decisions: Iterable[ItemAnswers]) -> list[Opinions]:
     """Return the answers of experts that are not in a review."""
-    forms = {
-        question.id: (name, question)
-        for name in ("conversations", "answers")
-        for question in form_named(name).questions
-    }
-    by_question: dict[str, Opinions] = {}
+    asked = [(name, question) for name in ("conversations", "answers") for question in form_named(name).questions]
+    by_question = {question.id: Opinions(form, question) for form, question in asked}
     items: dict[str, Item] = {}
     for decision in decisions:
-        form, question = forms[decision.question]
         subject = decision.item or f"release:{decision.model}:{decision.case}"
-        items[subject] = Item(decision.case, (decision.model,))
-        decided = Judgement(
-            subject=subject,
-            form=form,
-            question=question.id,
-            judge=PEOPLE,
-            value=decision.answer,
-            at=0.0,
-            failure="" if decision.answer else TIED,
-        )
-        opinions = by_question.setdefault(question.id, Opinions(form, question))
-        opinions.decided.append(decided)
-        opinions.people.extend(
-            replace(decided, judge=Judge(name), value=value, failure="") for name, value in decision.answers.items()
-        )
-    return [replace(by_question[name], items=items) for name in forms if name in by_question]
+        items[subject] = Item(decision.case, decision.models)
+        people, decided = _judgements_of(decision, subject)
+        by_question[decision.question].decided.append(decided)
+        by_question[decision.question].people.extend(people)
+    return [replace(opinions, items=items) for opinions in by_question.values() if opinions.decided]
+
+
+def _judgements_of(answers: ItemAnswers, subject: str, against: str = "") -> tuple[list[Judgement], Judgement]:
+    """Return each person's answer to a question about an item, and the decided one."""
+    value, reason = answers.decided
+    decided = Judgement(
+        subject=subject,
+        form=answers.form.name,
+        question=answers.question,
+        against=against,
+        judge=PEOPLE,
+        value=value,
+        at=0.0,
+        failure=reason,
+    )
+    given = answers.answers.items()
+    return [replace(decided, judge=Judge(name), value=value, failure="") for name, value in given], decided
 
 
 def _of_people(state: ReviewState) -> Iterator[tuple[list[Judgement], Judgement]]:
     """Yield each person's answer to each question with options about each item of a review, and the decided one."""
     for question in (question for question in state.form.questions if question.values):
+        against = question.hash if state.form.name.startswith(RUBRIC) else ""
         for item in state.judged(question):
-            value, reason = item.decided(state.form)
-            decided = Judgement(
-                subject=item.item,
-                form=state.form.name,
-                question=question.id,
-                against=question.hash if state.form.name.startswith(RUBRIC) else "",
-                judge=PEOPLE,
-                value=value,
-                at=0.0,
-                failure=reason,
-            )
-            people = [
-                replace(
-                    decided,
-                    judge=Judge(name),
-                    value=given,
-                    failure="",
-                    quotations=state.newest[item.item, name, question.id].quotations,
-                )
-                for name, given in item.answers.items()
-            ]
-            yield people, decided
+            people, decided = _judgements_of(item, item.item, against)
+            stored = (state.newest[item.item, answer.judge.name, question.id] for answer in people)
+            yield [replace(a, quotations=b.quotations) for a, b in zip(people, stored, strict=True)], decided
 
 
 def _of_other_tables(
@@ -394,7 +376,7 @@ def _items(cursor: duckdb.DuckDBPyConnection, subjects: Sequence[str], selection
 class Labelled(NamedTuple):
     """A judge's answers by condition, people's on a part of them, and why other answers of both do not count."""
 
-    by_condition: dict[str, list[JudgedStatement]]
+    by_condition: dict[str, list[JudgedItem]]
     excluded: Mapping[str, int]
 
 
@@ -426,7 +408,7 @@ def labelled(opinions: Opinions, judge: Judge) -> Labelled:
 
 def weighted(
     opinions: Opinions, answers: Sequence[tuple[Place, str]], people: Mapping[Place, Sequence[str]]
-) -> list[JudgedStatement]:
+) -> list[JudgedItem]:
     """Return the answers of a judge under one condition in their order, with those of people (see ``labelled``)."""
     question, items = opinions.question, opinions.items
 
@@ -446,7 +428,7 @@ def weighted(
         stratum = (drawn[place], group(place[0], drawn[place])) if place in drawn else None
         values = [number(given) for given in people.get(place, ())]
         statements.append(
-            JudgedStatement(
+            JudgedItem(
                 items[place[0]].case,
                 number(value),
                 sum(values) / len(values) if values else None,

@@ -22,20 +22,12 @@ from core.frameworks.base import publisher
 from core.measures.accuracy import accuracy_of, published_label
 from core.measures.base import CASES_OF_RUNS, Columns, Comparison, DifferenceTest, MetricRequest, Row, Section, metric
 from core.measures.comparison import TESTS, corrected
-from core.measures.experts.adjudication import (
-    Decision,
-    against_grader,
-    case_counts,
-    count_agreement,
-    decisions_of,
-    pairs,
-    shares,
-)
+from core.measures.experts.adjudication import against_grader, case_counts, count_agreement, decisions_of, pairs, shares
 from core.measures.experts.report import DERMATOLOGISTS, PRINTED_QUESTIONS
 from core.measures.experts.workbooks import GRADED_MODEL, grader_of_release
 from core.measures.paired import Arm, by_arm, compare, read_scores
 from core.measures.published import DERMATOLOGY, PREPRINT_FORMATS, PREPRINT_QUESTIONS
-from core.reviews.state import ReviewState, states
+from core.reviews.state import ItemAnswers, ReviewState, states
 from core.stats.corrections import Correction, format_p
 from core.store.database import Store
 from core.store.queries.answers import CaseScore
@@ -154,14 +146,14 @@ class OwnFigure:
 class OwnExperts:
     """What the reviews here say: decisions by review, grader's agreement by (source, model, format), and accuracies."""
 
-    decisions: Mapping[str, Sequence[Decision]]
+    decisions: Mapping[str, Sequence[ItemAnswers]]
     agreement: Mapping[tuple[str, str, str], Sequence[Row]]
     accuracies: Sequence[Row]
 
 
 def read_own_experts(store: Store, selection: Selection) -> OwnExperts:
     """Read the unblinded reviews of conversations and answers, the release's grader and the experts' vignettes."""
-    decisions: dict[str, Sequence[Decision]] = {}
+    decisions: dict[str, Sequence[ItemAnswers]] = {}
     agreement: dict[tuple[str, str, str], Sequence[Row]] = {}
     for state in states(store):
         if state.review.unblinded and state.review.plan.kind == "conversations":

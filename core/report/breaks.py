@@ -15,8 +15,7 @@ from core.errors import AnamnesisError
 from core.judging.rubric import name_of
 from core.measures.base import MetricRequest, Note
 from core.measures.rubrics.reading import RubricReading, reading_with_notes
-from core.measures.urgency.levels import is_severe
-from core.measures.urgency.report import FORCED, in_words, read_urgency
+from core.measures.urgency import FORCED, in_words, is_severe, read_urgency
 from core.store.database import Store
 from core.store.selection import Selection
 
@@ -123,7 +122,7 @@ def _under_triage(store: Store, new: str, reference: str) -> Breaks:
     if after.last is None:
         raise Uncomparable(f"the doctor of {new} was not asked how urgent its cases are (job judge {FORCED})")
     before = read_urgency(store, Selection(runs=[reference]), last=after.last)
-    if not any(conversation.asked for conversation in before.conversations):
+    if not any(conversation.judged for conversation in before.conversations):
         raise Uncomparable(
             f"the doctor of {reference} was not asked how urgent its cases are under the same prompts "
             f"(job judge {FORCED})"

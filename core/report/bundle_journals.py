@@ -35,14 +35,14 @@ from core.journal import (
 )
 from core.short_calls import followed
 from core.store.former import rows_of_job, skipped_kind
+from core.store.former_rows import criterion_of
 from core.store.review_records import parse_item
 from core.store.stored_table import Table
-from core.store.tables import ReviewItemRow
-from core.store.written import JournalContents, as_written, rows_of
+from core.store.written import JournalContents, as_written
 
 _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s\"'<>\\]+", re.IGNORECASE)
 _RUN_LINE = b'{"type":"run",'
-_KINDS_OF_CASES = ("facts", "profile", "items")
+_KINDS_OF_CASES = ("case_list", "facts", "profile", "items")
 _PLAIN_LABELS = ("specialty", "single_diagnosis", "development", "urgency")
 """Fields of a case whose labels contain no text of the case."""
 
@@ -218,8 +218,9 @@ def _calls_of(row: Mapping[str, Any]) -> Sequence[str]:
 
 
 def _item_belongs(item: str, belonging: Belonging) -> bool:
+    conversation, _ = criterion_of(item) or (item, "")
     try:
-        trials = parse_item(item).trials
+        trials = parse_item(conversation).trials
     except UsageError:
         return False
     return bool(trials) and belonging.trials.issuperset(trials)
@@ -249,8 +250,7 @@ def peoples_lines(contents: JournalContents, belonging: Belonging) -> PeoplesLin
     left_out = Counter[str]()
     for line in lines:
         if line.kind == "review":
-            items = [row.item for row in rows_of(line) if isinstance(row, ReviewItemRow)]
-            belong = [_item_belongs(item, belonging) for item in items]
+            belong = [_item_belongs(item["item"], belonging) for item in line.what.get("items", ())]
             if not any(belong):
                 continue
             if line.what["review_id"] not in unblinded:

@@ -31,7 +31,7 @@ from core.measures.repeatability import report as repeatability
 from core.measures.repeatability import report_power
 from core.measures.rubrics.report import report_safety
 from core.measures.spend import spend
-from core.measures.urgency.report import report_urgency
+from core.measures.urgency import report_urgency
 from core.store.condition_parts import other_seats
 from core.store.queries.runs import Run
 

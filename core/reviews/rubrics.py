@@ -11,7 +11,8 @@ from core.errors import AnamnesisError, UsageError
 from core.judging.form import RUBRIC, Form, form_named
 from core.judging.rubric import file_fields, name_of, read_rubric, rubric_files, rubric_of, version_of
 from core.store.database import Store
-from core.store.queries.rubrics import RubricVersion, add_rubric, saved_rubrics
+from core.store.queries.rubrics import add_rubric, saved_rubrics
+from core.store.tables import RubricRow
 
 LIBRARY = "library"
 """The rubric of the cases that come with the program; the default."""
@@ -48,7 +49,7 @@ def rubric_entries(store: Store) -> dict[str, RubricEntry]:
     }
 
 
-def save_rubric(connection: duckdb.DuckDBPyConnection, rubric: Form) -> RubricVersion:
+def save_rubric(connection: duckdb.DuckDBPyConnection, rubric: Form) -> RubricRow:
     """Journal and save a version. Needs a write lease. Raises ``UsageError`` if it equals the newest version."""
     name = name_of(rubric)
     if (newest := saved_rubrics(connection, name)) and _read(newest[0]) == rubric:
@@ -56,7 +57,7 @@ def save_rubric(connection: duckdb.DuckDBPyConnection, rubric: Form) -> RubricVe
     return add_rubric(connection, name, version_of(rubric), orjson.dumps(file_fields(rubric)).decode())
 
 
-def _read(version: RubricVersion) -> Form:
+def _read(version: RubricRow) -> Form:
     try:
         return rubric_of({**orjson.loads(version.rubric), "name": version.name}, f"The saved rubric {version.name}")
     except UsageError as error:

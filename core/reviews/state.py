@@ -78,9 +78,14 @@ class About(NamedTuple):
 
 
 @dataclass(frozen=True)
-class JudgedItem:
-    """An item with the answers to one question: annotator → value; ``settled`` is the answer that settles a tie."""
+class ItemAnswers:
+    """The answers of people to one question about an item: annotator → value; ``settled`` is that which settles a tie.
 
+    ``models`` are as in ``About``.
+    """
+
+    form: Form
+    question: str
     item: str
     case: str
     models: tuple[str, ...]
@@ -88,13 +93,22 @@ class JudgedItem:
     settled: str | None = None
 
     @property
+    def model(self) -> str:
+        return self.models[0] if self.models else "unknown"
+
+    @property
     def judged(self) -> tuple[str, ...]:
         """The answers of the item's annotators, without those who could not judge."""
         return tuple(value for value in self.answers.values() if value != CANNOT_JUDGE)
 
-    def decided(self, form: Form) -> tuple[str | None, str]:
-        """Return the answer and an empty reason, or ``None`` and the reason why there is none."""
-        return decided(form, self.answers.values(), self.settled)
+    @property
+    def decided(self) -> tuple[str | None, str]:
+        """The answer and an empty reason, or ``None`` and the reason why there is none."""
+        return decided(self.form, self.answers.values(), self.settled)
+
+    @property
+    def answer(self) -> str | None:
+        return self.decided[0]
 
 
 @dataclass(frozen=True)
@@ -150,7 +164,7 @@ class ReviewState:
     def question(self, item: ReviewItem, question_id: str) -> FormQuestion | None:
         return next((question for question in self.asked(item) if question.id == question_id), None)
 
-    def judged(self, question: FormQuestion) -> list[JudgedItem]:
+    def judged(self, question: FormQuestion) -> list[ItemAnswers]:
         """Return the items about which a question of the form is asked, with its answers."""
         listed = []
         for item in self.items:
@@ -159,7 +173,8 @@ class ReviewState:
                 answers = {name: self.value(item.item, name, question.id) for name in item.annotators}
                 given = {name: value for name, value in answers.items() if value is not None}
                 settlement = self.settlement(item, question.id)
-                listed.append(JudgedItem(item.item, case, models, given, settlement.value if settlement else None))
+                settled = settlement.value if settlement else None
+                listed.append(ItemAnswers(self.form, question.id, item.item, case, models, given, settled))
         return listed
 
     def items_for(self, annotator: str) -> list[ReviewItem]:

@@ -14,7 +14,7 @@ percent agreement over cases, corrected with the same agreement by chance.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -33,40 +33,27 @@ class Coefficient(NamedTuple):
     interval: Interval
 
 
-def agreement_by_case(tables: Sequence[ArrayLike], ordered: bool = False) -> list[dict[str, Coefficient]]:
-    """Return every coefficient of two judges, by name, for each table.
+def agreement_by_case(table: ArrayLike, ordered: bool = False) -> dict[str, Coefficient]:
+    """Return every coefficient of two judges, by name: those of many judges, and Cohen's kappa.
 
     Args:
-        tables: Arrays case × first judge's category × second judge's category: the number of the case's items that the
-            judges put there. All tables have the same cases.
+        table: Case × first judge's category × second judge's category: the number of the case's items that the judges
+            put there.
         ordered: The categories are a scale, lowest first.
     """
-    counts_by_case = [np.asarray(table, dtype=np.float64) for table in tables]
-    flat = [table.reshape(len(table), math.prod(table.shape[1:])) for table in counts_by_case]
-    weights = np.split(_with_jackknife(np.hstack(flat)), np.cumsum([table.shape[1] for table in flat])[:-1], axis=1)
-    estimates = []
-    for table, sums in zip(counts_by_case, weights, strict=True):
-        if not sums[0].sum():
-            estimates.append(dict.fromkeys(_OF_TWO, Coefficient(float("nan"), NOTHING)))
-            continue
-        n, kinds = sums.sum(axis=1), table.shape[1]
-        chosen = np.eye(kinds)[np.indices((kinds, kinds)).reshape(2, -1).T]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            credit = ordinal_weights(kinds) if ordered else np.eye(kinds)
-            observed = sums @ credit.reshape(-1) / n
-            first, second = sums @ chosen[:, 0] / n[:, None], sums @ chosen[:, 1] / n[:, None]
-            shares, values = (first + second) / 2, 2 * n  # two values per item
-            value_counts = shares * values[:, None]
-            by_chance = (
-                np.zeros_like(observed),
-                (first @ credit * second).sum(axis=1),
-                (shares @ credit * shares).sum(axis=1),
-                credit.sum() * (shares * (1 - shares)).sum(axis=1) / (kinds * (kinds - 1)),
-                (value_counts * (value_counts @ credit - 1)).sum(axis=1) / (values * (values - 1)),
-            )
-        named = {name: (observed, chance) for name, chance in zip(_OF_TWO, by_chance, strict=True)}
-        estimates.append(_estimates(named, len(table)))
-    return estimates
+    counts = np.asarray(table, dtype=np.float64)
+    cases, kinds = counts.shape[:2]
+    flat = counts.reshape(cases, kinds * kinds)
+    if not flat.sum():
+        return dict.fromkeys((*_OF_MANY, "cohen_kappa"), Coefficient(math.nan, NOTHING))
+    first, second = np.eye(kinds)[np.indices((kinds, kinds)).reshape(2, -1)]  # the categories of each cell
+    weights, credit = _with_jackknife(flat), ordinal_weights(kinds) if ordered else np.eye(kinds)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        n = weights.sum(axis=1)
+        observed = weights @ credit.reshape(-1) / n
+        by_chance = ((weights @ first) @ credit * (weights @ second)).sum(axis=1) / n**2
+    cohen = _estimates({"cohen_kappa": (observed, by_chance)}, cases)
+    return many_judges_by_case(first + second, flat, ordered) | cohen
 
 
 def many_judges_by_case(patterns: ArrayLike, items: ArrayLike, ordered: bool = False) -> dict[str, Coefficient]:
@@ -77,26 +64,26 @@ def many_judges_by_case(patterns: ArrayLike, items: ArrayLike, ordered: bool = F
         items: Case × pattern: the number of the case's items with that pattern. Cases are left out one at a time.
         ordered: The categories are a scale, lowest first.
     """
-    chosen = np.asarray(patterns, dtype=np.float64)
+    votes = np.asarray(patterns, dtype=np.float64)
     weights = _with_jackknife(np.asarray(items, dtype=np.float64))
-    kinds, n = chosen.shape[1], weights.sum(axis=1)
+    kinds, n = votes.shape[1], weights.sum(axis=1)
     credit = ordinal_weights(kinds) if ordered else np.eye(kinds)
-    judges = chosen.sum(axis=1)
-    agreeing = (chosen * (chosen @ credit - 1)).sum(axis=1) / (judges * (judges - 1))
+    judges = votes.sum(axis=1)
+    agreeing = (votes * (votes @ credit - 1)).sum(axis=1) / (judges * (judges - 1))
     with np.errstate(divide="ignore", invalid="ignore"):
         observed = weights @ agreeing / n
-        shares = weights @ (chosen / judges[:, None]) / n[:, None]
+        shares = weights @ (votes / judges[:, None]) / n[:, None]
         # alpha counts answers, so that an item counts as often as it is judged
-        values, value_counts = weights @ judges, weights @ chosen
+        values, value_counts = weights @ judges, weights @ votes
         observed_of_answers = weights @ (judges * agreeing) / values
         chance_of_answers = (value_counts * (value_counts @ credit - 1)).sum(axis=1) / (values * (values - 1))
-    named = {
-        "percent_agreement": (observed, np.zeros_like(observed)),
-        "fleiss_kappa": (observed, (shares @ credit * shares).sum(axis=1)),
-        "gwet_ac": (observed, credit.sum() * (shares * (1 - shares)).sum(axis=1) / (kinds * (kinds - 1))),
-        "krippendorff_alpha": (observed_of_answers, chance_of_answers),
-    }
-    return _estimates(named, len(np.asarray(items)))
+    of_many = (
+        (observed, np.zeros_like(observed)),
+        (observed, (shares @ credit * shares).sum(axis=1)),
+        (observed, credit.sum() * (shares * (1 - shares)).sum(axis=1) / (kinds * (kinds - 1))),
+        (observed_of_answers, chance_of_answers),
+    )
+    return _estimates(dict(zip(_OF_MANY, of_many, strict=True)), len(np.asarray(items)))
 
 
 def ordinal_weights(categories: int) -> Floats:
@@ -104,11 +91,11 @@ def ordinal_weights(categories: int) -> Floats:
 
     Gwet's ordinal weights (4th edition, section 3.5): 1 − C(d + 1, 2) / C(categories, 2) for categories d apart.
     """
-    apart = np.abs(np.subtract.outer(np.arange(categories), np.arange(categories)))
-    return np.asarray(1 - apart * (apart + 1) / (categories * (categories - 1)), dtype=np.float64)
+    distance = np.abs(np.subtract.outer(np.arange(categories), np.arange(categories)))
+    return np.asarray(1 - distance * (distance + 1) / (categories * (categories - 1)), dtype=np.float64)
 
 
-_OF_TWO = ("percent_agreement", "cohen_kappa", "fleiss_kappa", "gwet_ac", "krippendorff_alpha")
+_OF_MANY = ("percent_agreement", "fleiss_kappa", "gwet_ac", "krippendorff_alpha")
 
 
 def _all_corrected(observed: Floats, by_chance: Floats) -> Floats:

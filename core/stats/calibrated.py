@@ -39,10 +39,11 @@ FEWEST = 2
 
 
 class JudgedItem(NamedTuple):
-    """An item that a judge scored, and experts perhaps; both scores on one scale.
+    """An item that a judge scored, and experts perhaps; both scores on one scale, such as yes (1) or no (0).
 
     ``weight`` is the number of items of its stratum for which an item with an expert score stands. ``least`` and
-    ``most`` are the lowest and the highest score that the item can get.
+    ``most`` are the lowest and the highest score that the item can get. ``worth`` is what a score of 1 adds to the
+    figure; ``features`` describe the item for the audit.
     """
 
     case: Hashable
@@ -51,6 +52,17 @@ class JudgedItem(NamedTuple):
     weight: float = 1.0
     least: float = 0.0
     most: float = 1.0
+    worth: float = 1.0
+    features: Mapping[str, float] | None = None
+
+    @property
+    def yes_or_no(self) -> bool:
+        return (self.least, self.most) == (0.0, 1.0)
+
+    @property
+    def adds(self) -> tuple[float, float | None]:
+        """What the judge's and the expert's score add to the figure."""
+        return self.worth * self.judge, None if self.expert is None else self.worth * self.expert
 
 
 @dataclass(frozen=True)
@@ -151,11 +163,12 @@ def _by_case(items: Sequence[JudgedItem], cases: Sequence[Hashable] = ()) -> Flo
     ``cases`` come first, also those without items.
     """
     sums: dict[Hashable, Floats] = {case: np.zeros(5) for case in cases}
-    for case, judge, expert, weight, *_ in items:
+    for item in items:
+        (judge, expert), weight = item.adds, item.weight
         values = [judge, weight, judge if expert is None else expert]
         if not all(math.isfinite(value) for value in values) or weight <= 0:
             raise UsageError("Calibration needs finite scores and positive weights.")
-        row = sums.setdefault(case, np.zeros(5))
+        row = sums.setdefault(item.case, np.zeros(5))
         row[:2] += 1, judge
         if expert is not None:
             row[2:] += weight, weight * expert, weight * judge
@@ -185,9 +198,12 @@ def _pseudo_cases(items: Sequence[JudgedItem], table: Floats, judge: float) -> F
 
 def _ranges(items: Sequence[JudgedItem]) -> Floats:
     """Return item × (lowest, highest possible score), which include the scores that the item has."""
-    scores = [(item.judge, item.judge if item.expert is None else item.expert) for item in items]
-    pairs = zip(items, scores, strict=True)
-    return np.array([[min(item.least, *pair), max(item.most, *pair)] for item, pair in pairs])
+    ranges = []
+    for item in items:
+        judge, expert = item.adds
+        scores = (judge, judge if expert is None else expert, item.worth * item.least, item.worth * item.most)
+        ranges.append([min(scores), max(scores)])
+    return np.array(ranges)
 
 
 def _resampled(table: Floats, pseudo_cases: Floats) -> Floats:

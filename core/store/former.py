@@ -21,7 +21,7 @@ from core.store.former_rows import (
     urgency_answers,
 )
 from core.store.stored_table import People, Row
-from core.store.tables import TABLES, JudgementRow
+from core.store.tables import TABLES, CaseListRow, JudgementRow
 
 
 def _nothing(row: Mapping[str, Any]) -> Iterable[Row]:
@@ -32,24 +32,41 @@ def _nothing(row: Mapping[str, Any]) -> Iterable[Row]:
 class Former:
     """A former table: ``rows`` returns the present rows of one of its rows, given as column → value.
 
-    Without ``rows`` its journal lines are skipped and counted. ``people`` is as in ``core.store.stored_table.Table``.
+    Without ``rows`` its journal lines are skipped and counted. ``people`` is as in ``core.store.stored_table.Table``;
+    ``edited`` are the columns of a table whose rows jobs wrote, too, in the order of their ids.
     """
 
     rows: Callable[[Mapping[str, Any]], Iterable[Row]] = _nothing
     people: People | None = None
+    edited: tuple[str, ...] = ()
 
 
 def _judgements(of_row: Callable[[Mapping[str, Any]], list[dict[str, Any]]]) -> Callable[..., Iterable[Row]]:
     return lambda row: (JudgementRow(**judgement) for judgement in of_row(row))
 
 
+def _case_list(row: Mapping[str, Any]) -> Iterable[Row]:
+    """Return a list of facts, or of items, whose kind was the beginning of the name of their maker."""
+    made_by, kind = row["made_by"], "facts" if "facts" in row else "items"
+    for name in ("opening", "no items"):
+        if kind == "items" and made_by.startswith(f"{name} "):
+            made_by, kind = made_by.removeprefix(f"{name} "), name
+    listed = row["facts"] if kind == "facts" else row["items"]
+    return [CaseListRow(row["case_key"], row["content_hash"], kind, listed, made_by, row["made_at"])]
+
+
 FORMER: dict[str, Former] = {
     "annotations": Former(_judgements(answers_of_people), People("annotation", "annotated_at", "annotator")),
     "continuations": Former(),
+    "fact_sets": Former(_case_list, People("facts", "made_at", "made_by")),
+    "history_items": Former(
+        _case_list, People("items", "made_at"), ("case_key", "content_hash", "items", "made_by", "made_at")
+    ),
     "fact_judgements": Former(_judgements(fact_judgements)),
     "model_ratings": Former(_judgements(model_ratings)),
     "patient_judgements": Former(_judgements(patient_judgements)),
     "plans": Former(people=People("plan", "locked_at", "locked_by")),
+    "release_prompts": Former(),  # the settings of their runs have them, too
     "replicates": Former(),
     "rubric_judgements": Former(_judgements(rubric_judgements)),
     "urgency_answers": Former(_judgements(urgency_answers)),

@@ -37,8 +37,6 @@ from core.store.written import forget_lines
 _UNIT = re.compile(r"[ |]")
 _LEFT_BEHIND = ("*/imported.head", "*/imported.body", "*/journal.purged")
 """Files of imports and purges that were killed."""
-_ABOUT_RUNS = ("judgement", "annotation", "label", "unblinding", "review", "report_field")
-"""Kinds of people's lines that may be about a run; ``annotation`` up to version 0.6."""
 _PACKED = (".gz", ".zip", ".parquet", ".duckdb", ".eval")
 
 

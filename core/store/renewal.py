@@ -27,7 +27,7 @@ from core.store.inserts import POSITIONS, UNSTORABLE, Inserted, grown_since, ins
 from core.store.lease import NAME, RENEWED, close_engines, sql_literal, transaction
 from core.store.stored_table import Row, Table
 from core.store.tables import OF_TRIALS, TABLES, insert, records
-from core.store.written import StoredLines, insert_lines, journal_rows
+from core.store.written import StoredLines, insert_lines, is_by_rule, journal_rows
 
 log = logging.getLogger(__name__)
 _NEW = "renewed"
@@ -144,19 +144,19 @@ class _Old:
 
     def copy_all(self, stored: StoredLines) -> None:
         """Copy what the new file lacks after the fold of the journals; ``stored`` are the rows of people."""
-        for table in (table for table in self.tables if not table.has_lines):
+        for table in (table for table in self.tables if table.people is None):
             self.copy(table)
         insert_lines(self.connection, stored.lines)
-        for table in (table for table in self.tables if table.has_lines):  # such as rows by rules, which have no lines
+        for table in (table for table in self.tables if table.people):  # such as rows by rules, which have no lines
             self.copy(table)
         for name in FORMER.keys() & self.columns.keys():
-            if FORMER[name].people is None:  # the rows of people are lines
-                rows: dict[str, list[Row]] = {}
-                for values in records(self.connection.execute(f"FROM {NAME}.{name} ORDER BY rowid")):
+            rows: dict[str, list[Row]] = {}
+            for values in records(self.connection.execute(f"FROM {NAME}.{name} ORDER BY rowid")):
+                if FORMER[name].people is None or is_by_rule(name, values):  # other rows of people are lines
                     for row in FORMER[name].rows(values):
                         rows.setdefault(row.stored_in.name, []).append(row)
-                for of_table in rows.values():
-                    insert(self.connection, of_table)
+            for of_table in rows.values():
+                insert(self.connection, of_table)
         # a line of a job may be folded after the deletion of the trial that it is about
         for name in OF_TRIALS:
             if name != "calls":
@@ -164,7 +164,7 @@ class _Old:
 
     def copy(self, table: Table) -> None:
         """Copy the rows that the new file lacks, in their order."""
-        of_both = (*table.columns, *["line_id"] * table.has_lines)
+        of_both = (*table.columns, *["line_id"] * (table.people is not None))
         chosen = ", ".join(f"old.{name}" for name in of_both if name in self.columns[table.name])
         self.connection.execute(
             f"INSERT INTO {table.name} BY NAME SELECT {chosen} FROM {self._lacking(table)} ORDER BY place"
@@ -188,7 +188,7 @@ class _Old:
             joins.append("ANTI JOIN gone_trials ON gone_trials.trial_id = old.trial_id")
         if table.name == "runs" or table.of == "run":
             joins.append("ANTI JOIN gone_runs ON gone_runs.run_id = old.run_id")
-        if table.has_lines and "line_id" in self.columns[table.name]:
+        if table.people and "line_id" in self.columns[table.name]:
             joins.append(f"ANTI JOIN {_NEW}.withdrawn ON withdrawn.line_id = old.line_id")
         return f"(SELECT * {replaced}, rowid AS place FROM {NAME}.{table.name}) AS old {' '.join(joins)}"
 

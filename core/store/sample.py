@@ -34,8 +34,7 @@ PACKED = DATA / "sample" / "study.tar.xz"
 _ROWS = "rows.json"
 _REMOVED = "the sample study was removed"
 _OF_PEOPLE = {
-    "reviews": "true", "review_items": "true", "judgements": "judge_kind = 'person'", "unblindings": "true",
-    "run_labels": "true",
+    "reviews": "true", "judgements": "judge_kind = 'person'", "unblindings": "true", "run_labels": "true",
 }  # fmt: skip
 """Table → the condition of its rows that people wrote, which are in no journal of a run."""
 
@@ -73,8 +72,9 @@ def add_sample(store: Store, packed: Path = PACKED) -> int:
         labelled = labels(connection)
         new = [row for row in rows["reviews"] if row["review_id"] not in reviewed]
         for row in new:
-            of_review = [item for item in rows["review_items"] if item["review_id"] == row["review_id"]]
-            write(connection, "review", [{**row, "items": of_review}], study=SAMPLE)
+            # up to version 0.7 the items had a table of their own
+            items = [item for item in rows.get("review_items", ()) if item["review_id"] == row["review_id"]]
+            write(connection, "review", [{**row, "items": items or orjson.loads(row["items"])}], study=SAMPLE)
         former = [dict(row) for old in rows.pop("annotations", ()) for row in answers_of_people(old)]
         rows["judgements"] = [*rows.get("judgements", ()), *former]
         for kind, table in (("judgement", "judgements"), ("unblinding", "unblindings")):
@@ -137,5 +137,6 @@ def _add(file: tarfile.TarFile, name: str, content: bytes) -> None:
 
 
 _REVIEWS_OF = """
-    SELECT DISTINCT review_id FROM review_items JOIN trials ON split_part(item, ':', 2) = trial_id
-    WHERE list_contains(?, run_id)"""
+    SELECT DISTINCT review_id
+    FROM (SELECT review_id, unnest(json_extract_string(items, '$[*].item')) AS item FROM reviews) AS of_reviews
+    JOIN trials ON split_part(item, ':', 2) = trial_id WHERE list_contains(?, run_id)"""

@@ -6,7 +6,7 @@ A table is a dataclass in ``core.store.tables``: its fields are the columns, its
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, fields
 from functools import cached_property
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
@@ -16,8 +16,8 @@ import pyarrow as pa
 Json = Annotated[str, "JSON"]
 Integer = Annotated[int, "INTEGER"]
 """An integer of 32 bits; ``int`` has 64."""
-Subject = Literal["run", "trial", "case", "item"]
-"""What a row is deleted, hidden and exported with; an item is a subject of a review (``core.store.review_records``)."""
+Subject = Literal["run", "trial", "case"]
+"""What a row is deleted, hidden and exported with."""
 
 _COLUMNS: dict[Any, tuple[str, pa.DataType]] = {
     str: ("VARCHAR", pa.string()),
@@ -38,15 +38,13 @@ class People:
     """How people write rows of a table: as journal lines of ``kind`` (``core.store.written``).
 
     ``at`` and ``by`` are the columns with the time and the author of a row; without ``by`` the author is the visitor.
-    ``parts`` is member of the line → the table with a row for each part in that list; a part shares the columns that
-    its table has in common with the first one. ``where`` is the SQL condition of people's rows in a table that also has
+    ``where`` is the SQL condition of people's rows in a table that also has
     rows of jobs, which stay without a line.
     """
 
     kind: str
     at: str
     by: str = ""
-    parts: Mapping[str, str] = field(default_factory=dict)
     where: str = ""
 
 
@@ -64,7 +62,6 @@ class Table:
         unique: Whether no two rows have the same key.
         job: Whether jobs write its rows as journal lines.
         people: How people write its rows, if they do.
-        part: Whether its rows are parts of people's lines for another table.
         child: Whether its rows come with the events of a trial; they are stored only if the trial is new.
         counted: Whether its rows are counts of other tables (``core.store.tallies``).
         exported: Whether bundles of runs have the rows of jobs.
@@ -80,7 +77,6 @@ class Table:
     unique: bool = False
     job: bool = False
     people: People | None = None
-    part: bool = False
     child: bool = False
     counted: bool = False
     exported: bool = True
@@ -96,10 +92,6 @@ class Table:
     def schema(self) -> pa.Schema:
         return pa.schema([(name, arrow) for name, _, arrow in self._described])
 
-    @property
-    def has_lines(self) -> bool:
-        return self.people is not None or self.part
-
     def read(self, values: Mapping[str, Any]) -> Row:
         """Return the row with these values; names that are no columns are ignored.
 
@@ -110,7 +102,7 @@ class Table:
     @property
     def create(self) -> str:
         columns = [f"{name} {sql}" for name, sql, _ in self._described]
-        columns += ["line_id VARCHAR"] if self.has_lines else []
+        columns += ["line_id VARCHAR"] if self.people else []
         columns += [f"PRIMARY KEY ({', '.join(self.key)})"] if self.primary else []
         return f"CREATE TABLE {self.name} ({', '.join(columns)})"
 

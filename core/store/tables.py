@@ -18,9 +18,9 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import orjson
 import pyarrow as pa
 
-from core.store.former_rows import criterion_of
 from core.store.stored_table import Integer, Json, People, Row, Table
 
 TableRow = tuple[Any, ...]
@@ -338,29 +338,7 @@ class JournalPositionRow(Row, table="journal_positions"):
 
 
 @dataclass
-class ReviewItemRow(Row, table="review_items", of="item", key="review_id number", part=True, item="item"):
-    """An item of a review; a criterion of a conversation, as in versions up to 0.6, is a question about it."""
-
-    review_id: str
-    item: str
-    number: Integer  # from 1, before each annotator's own shuffle
-    annotators: Sequence[str]  # a third is asked only if two differ
-    questions: Sequence[str] | None = None  # the only ones that are asked about it; None: all of the form
-
-    def __post_init__(self) -> None:
-        if criterion := criterion_of(self.item):
-            self.item, question = criterion
-            self.questions = [question, f"{question}:words"]
-
-
-@dataclass
-class ReviewRow(
-    Row,
-    table="reviews",
-    key="review_id",
-    primary=True,
-    people=People("review", "created_at", parts={"items": "review_items"}),
-):
+class ReviewRow(Row, table="reviews", key="review_id", primary=True, people=People("review", "created_at")):
     """A review by people."""
 
     review_id: str
@@ -368,6 +346,11 @@ class ReviewRow(
     kind: str
     plan: Json  # how items were drawn, the seed, annotators, the share of two
     created_at: float
+    items: Json = "[]"  # core.store.review_records.ReviewItem; a list in journals
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.items, str):
+            self.items = orjson.dumps(self.items).decode()
 
 
 @dataclass
@@ -386,36 +369,20 @@ class UnblindingRow(
 
 
 @dataclass
-class FactSetRow(
+class CaseListRow(
     Row,
-    table="fact_sets",
+    table="case_lists",
     of="case",
-    key="case_key content_hash made_by made_at",
-    people=People("facts", "made_at", "made_by"),
-):
-    """The facts of a case; the newest list counts."""
-
-    case_key: str
-    content_hash: str
-    facts: Json
-    made_by: str
-    made_at: float
-
-
-@dataclass
-class HistoryItemsRow(
-    Row,
-    table="history_items",
-    of="case",
-    key="case_key content_hash made_by made_at",
+    key="case_key content_hash kind made_by made_at",
     job=True,
-    people=People("items", "made_at"),
+    people=People("case_list", "made_at", "made_by"),
 ):
-    """The items of the history of a case, or the opening of its patient; the newest counts."""
+    """A list of a case; the newest of its kind counts."""
 
     case_key: str
     content_hash: str
-    items: Json  # (key, value) pairs
+    kind: str  # facts, items of the history, opening of the patient, or no items: a model gave no valid reply
+    items: Json
     made_by: str
     made_at: float
 
@@ -464,17 +431,9 @@ class ReleaseFileRow(Row, table="release_files", key="run_id path"):
     path: str  # inside the release
     case_key: str
     digest: str  # of the file's bytes and of its case
-    prompts: Sequence[str]  # hash of the doctor's prompt in each of its conversations
+    prompts: Sequence[str]  # hash of the doctor's prompt in each conversation; the settings of its run have the texts
     fault: str | None  # why nothing of it was taken
     imported_at: float
-
-
-@dataclass
-class ReleasePromptRow(Row, table="release_prompts", key="prompt_hash", primary=True):
-    """A doctor's prompt of a release."""
-
-    prompt_hash: str
-    template: str  # without its specialty
 
 
 @dataclass

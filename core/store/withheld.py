@@ -19,7 +19,7 @@ _TOGETHER = 1_000
 _DELETED = (*(name for name, table in TABLES.items() if table.of == "trial" and table.job), "scores")
 """Tables of trials whose rows quote conversations."""
 _OF_CASES = tuple(name for name, table in TABLES.items() if table.of == "case" and name != "case_labels")
-_OF_ITEMS = {name: table.item for name, table in TABLES.items() if table.item and not table.part}
+_OF_ITEMS = {name: table.item for name, table in TABLES.items() if table.item}
 """Table → the column that names the item of a row."""
 _PLAIN_LABELS = ("specialty", "single_diagnosis", "development", "urgency")
 """Fields of a case whose labels contain no text of the case."""
@@ -86,7 +86,7 @@ class WithoutTexts:
         released = "(SELECT 1 FROM trials JOIN runs USING (run_id) JOIN closed_trials USING (trial_id)"
         if connection.execute(f"SELECT EXISTS {released} WHERE source = 'release')").fetchall() == [(True,)]:
             connection.execute("DELETE FROM release_documents")
-            connection.execute("UPDATE release_prompts SET template = $1", [self.placeholder])
+            connection.execute(_TEMPLATES, [self.placeholder])
 
     def _remove_events(self, connection: duckdb.DuckDBPyConnection) -> None:
         closed = [trial for (trial,) in connection.execute("FROM closed_trials").fetchall()]
@@ -115,6 +115,11 @@ _CLOSED_TRIALS = """
     CREATE TEMP TABLE closed_trials AS
     SELECT trial_id FROM trials JOIN closed_cases ON trials.case_key = closed_cases.case_key
         AND nullif(trials.content_hash, '') IS NOT DISTINCT FROM closed_cases.content_hash"""
+_TEMPLATES = """
+    UPDATE runs SET settings = json_merge_patch(settings, json_object('prompts', (
+        SELECT json_group_object(name, json_object('template', $1)) FROM (
+            SELECT unnest(json_keys(settings, '$.prompts')) AS name))))
+    WHERE source = 'release' AND json_exists(settings, '$.prompts')"""
 _CASES = """
     UPDATE cases SET vignette = $1 || ' ' || content_hash, question = $1, answer = $1, choices = [], synonyms = [],
         supertypes = [], subtypes = [], profile = NULL, images = NULL

@@ -112,12 +112,14 @@ def _people(table: Table) -> People:
 
 def as_written(line: RowLine) -> WrittenLine | None:
     """Return a job's row as a line that people can withdraw; ``None`` if people do not edit its table."""
-    table = TABLES.get(line.table)
-    if table is None or table.people is None or not table.job or table.people.where:
+    former, table = FORMER.get(line.table), TABLES.get(line.table)
+    if former and former.people and former.edited:
+        people, values = former.people, tuple(line.row[name] for name in former.edited)
+    elif table and table.people and table.job and not table.people.where:
+        people, values = table.people, tuple(vars(table.read(line.row)).values())
+    else:
         return None
-    row = table.read(line.row)
-    line_id = _digest(table.name, tuple(vars(row).values()))
-    return WrittenLine(line_id=line_id, kind=table.people.kind, at=line.row[table.people.at], what=line.row)
+    return WrittenLine(line_id=_digest(line.table, values), kind=people.kind, at=line.row[people.at], what=line.row)
 
 
 def insert_lines(connection: duckdb.DuckDBPyConnection, lines: Iterable[WrittenLine | WithdrawnLine]) -> int:
@@ -145,7 +147,7 @@ def insert_lines(connection: duckdb.DuckDBPyConnection, lines: Iterable[WrittenL
                 f"INSERT INTO {name} BY NAME SELECT {distinct} incoming.* FROM incoming "
                 f"ANTI JOIN {name} USING (line_id) {unique} ANTI JOIN withdrawn USING (line_id)"
             ).fetchall()[0]
-        new += 0 if table.part else int(count)
+        new += int(count)
     forget_lines(connection, [row.line_id for row in withdrawn if isinstance(row, WithdrawnRow)])
     return new
 
@@ -159,10 +161,7 @@ def rows_of(line: WrittenLine) -> list[Row]:
         raise AnamnesisError(
             f"A journal line is of the kind {line.kind!r}, which this version does not know: update Anamnesis."
         )
-    rows = [table.read(line.what)]
-    for member, part in _people(table).parts.items():
-        rows += [TABLES[part].read({**line.what, **values}) for values in line.what.get(member, ())]
-    return rows
+    return [table.read(line.what)]
 
 
 def _digest(table: str, row: Sequence[Any], twin: int = 0) -> str:
@@ -197,7 +196,8 @@ def journal_contents(database: Path) -> JournalContents:
     lines: dict[str, WrittenLine] = {}
     folders: dict[str, str] = {}
     withdrawn, of_jobs, damaged = set[str](), set[str](), list[Path]()
-    of_jobs_too = (table.name for table in KINDS.values() if table.job)
+    of_jobs_too = [table.name for table in KINDS.values() if table.job]
+    of_jobs_too += [name for name, former in FORMER.items() if former.edited]
     about = ('"type":"written"', '"type":"withdrawn"', *(f'"table":"{name}"' for name in of_jobs_too))
     for path in sorted(journals_of(database).glob("*/journal.jsonl")):
         try:
@@ -249,23 +249,19 @@ def journal_rows(cursor: duckdb.DuckDBPyConnection, database: Path) -> StoredLin
         people = table.people
         if people is None or name not in names:
             continue
-        parts = _part_groups(cursor, people, table)
         twins = Counter[str]()
         for row in _rows(cursor, name, people.where if name in TABLES else ""):
             rowid, line_id, what = row.pop("rowid"), row.pop("line_id", None), _known(table, row)
-            if _is_by_rule(name, what):
+            if is_by_rule(name, what):
                 continue
             if line_id is None:
                 digest = _digest(name, tuple(what.values()))
                 line_id = _digest(name, tuple(what.values()), twins[digest])
                 twins[digest] += 1
                 stored.ids.setdefault(name, []).append((rowid, line_id))
-            for member, (part, shared, groups) in parts.items():
-                group = groups.get(tuple(what[column] for column in shared), [])
-                ids = [(values["rowid"], line_id) for values in group if values.get("line_id") is None]
-                stored.ids.setdefault(part, []).extend(ids)
-                own = [column for column in TABLES[part].columns if column not in shared]
-                what[member] = [{column: values.get(column) for column in own} for values in group]
+            if name == "reviews":
+                former = _items_up_to_0_7(cursor, what["review_id"]) if "review_items" in names else None
+                what["items"] = orjson.loads(what["items"]) if former is None else former
             by = what[people.by] if people.by else ""
             stored.lines.append(WrittenLine(line_id=line_id, kind=people.kind, at=what[people.at], by=by, what=what))
     journaled = journal.lines.keys() | journal.of_jobs
@@ -283,26 +279,15 @@ def _rows(cursor: duckdb.DuckDBPyConnection, table: str, where: str = "") -> lis
     return records(cursor.execute(f"SELECT *, rowid FROM {table} WHERE {where or 'true'} ORDER BY rowid"))
 
 
-_Groups = dict[tuple[Any, ...], list[dict[str, Any]]]
+def _items_up_to_0_7(cursor: duckdb.DuckDBPyConnection, review_id: str) -> list[dict[str, Any]]:
+    """Return the items of a review from a file in which they have a table of their own."""
+    rows = records(cursor.execute("FROM review_items WHERE review_id = ? ORDER BY number", [review_id]))
+    return [{name: row[name] for name in row if name not in ("review_id", "line_id")} for row in rows]
 
 
-def _part_groups(
-    cursor: duckdb.DuckDBPyConnection, people: People, table: Table | Former
-) -> dict[str, tuple[str, tuple[str, ...], _Groups]]:
-    """Return member → the table of its parts, the shared columns, and its rows grouped by these columns."""
-    parts = {}
-    for member, part in people.parts.items():
-        of_both = table.columns if isinstance(table, Table) else ()
-        shared = tuple(name for name in TABLES[part].columns if name in of_both)
-        groups: _Groups = {}
-        for row in _rows(cursor, part):
-            groups.setdefault(tuple(row[name] for name in shared), []).append(row)
-        parts[member] = (part, shared, groups)
-    return parts
-
-
-def _is_by_rule(table: str, row: Mapping[str, Any]) -> bool:
-    return table == "history_items" and str(row["made_by"]).partition("-")[0] in BY_RULE
+def is_by_rule(table: str, row: Mapping[str, Any]) -> bool:
+    of_items = table == "history_items" or (table == "case_lists" and row["kind"] == "items")
+    return of_items and str(row["made_by"]).partition("-")[0] in BY_RULE
 
 
 def _set_line_ids(connection: duckdb.DuckDBPyConnection, table: str, ids: Sequence[tuple[int, str]]) -> None:
@@ -315,7 +300,7 @@ def _set_line_ids(connection: duckdb.DuckDBPyConnection, table: str, ids: Sequen
 
 def forget_lines(connection: duckdb.DuckDBPyConnection, lines: Sequence[str]) -> None:
     """Delete the rows of lines; a fold from the beginning of their journals inserts them again."""
-    for table in (name for name, table in TABLES.items() if table.has_lines and lines):
+    for table in (name for name, table in TABLES.items() if table.people and lines):
         connection.execute(f"DELETE FROM {table} WHERE list_contains(?, line_id)", [list(lines)])
 
 
@@ -332,7 +317,7 @@ def compare(cursor: duckdb.DuckDBPyConnection, journal: JournalContents) -> Jour
     """Compare the rows of a database with the lines of its journals."""
     missing, different = set[str](), set[str]()
     alone = Counter[str]()
-    expected: dict[str, dict[str, list[bytes]]] = {name: {} for name, table in TABLES.items() if table.has_lines}
+    expected: dict[str, dict[str, list[bytes]]] = {name: {} for name, table in TABLES.items() if table.people}
     for line_id, line in journal.counting.items():
         for row in rows_of(line):
             lines = expected[row.stored_in.name].setdefault(line_id, [])
@@ -344,10 +329,10 @@ def compare(cursor: duckdb.DuckDBPyConnection, journal: JournalContents) -> Jour
             line_id = values["line_id"]
             if line_id is not None:
                 stored.setdefault(line_id, []).append(orjson.dumps(tuple(vars(table.read(values)).values())))
-            elif not _is_by_rule(name, values):
+            elif not is_by_rule(name, values):
                 alone[name] += 1
         for line_id, of_line in of_lines.items():
-            if line_id not in stored and not table.part:
+            if line_id not in stored:
                 missing.add(line_id)
             elif sorted(stored.get(line_id, [])) != sorted(of_line):
                 different.add(line_id)

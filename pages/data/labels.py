@@ -96,12 +96,7 @@ def _draw_job(name: str, entries: Sequence[CaseEntry], question: LabelField) -> 
         without = " without a specialty" if question == "specialty" else ""
         label = f"{counted(len(open_cases), 'case')}{without}: ask a model"
         with st.expander(label, icon=":material/category:", key="data_labels_box"):
-            draw_judging(
-                Judging,
-                lambda model, address: Judging(form, (model,), data=name, base_url=address),
-                f"data_label_{question}",
-                Judging(form).instance,
-            )
+            draw_judging(Judging(form, data=name), f"data_label_{question}")
 
 
 def _draw_editor(name: str, entries: Sequence[CaseEntry], question: LabelField) -> None:

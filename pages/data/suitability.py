@@ -43,9 +43,7 @@ def draw_suitability(name: str, entries: Sequence[CaseEntry]) -> None:
             help="Also for cases with a profile by this model; the new one counts.",
         )
         cases = tuple(entry.case for entry in entries)
-        draw_judging(
-            Profiling, lambda model, address: Profiling(cases, model, again, base_url=address), "data_make", name
-        )
+        draw_judging(Profiling(cases, "", again), "data_make")
     if published := published_for(name):
         st.info(f"**Published** ({PAPER}): {published}.", icon=":material/menu_book:")
     if not assessed:

@@ -12,11 +12,13 @@ from core.figures.marks import Mark, dots
 from core.figures.shares import Segment, stacked
 from core.figures.style import Axis
 from core.jobs.background import job_at
+from core.jobs.judge import Judging
 from core.judging.judgement import Judge
 from core.measures.attribution import AFTER_CONVERSATION, Cause
 from core.measures.base import Result, Row
 from core.measures.failures import CAUSES_SECTION, EFFECTS_SECTION, Causes
 from core.measures.notes import read_sample_size
+from core.store.queries.judged_facts import FORM
 from core.store.selection import Selection
 from pages.failures.answers import ANSWER, ORDER, draw_answers
 from pages.failures.data import (
@@ -29,13 +31,13 @@ from pages.failures.data import (
     unattributed,
 )
 from pages.kit.cached import read
-from pages.kit.case.facts import ask_judge, draw_form, judge_words, people_words
+from pages.kit.case.facts import ask_judge, judge_words, people_words
 from pages.kit.case.why import CAUSE
 from pages.kit.cases import behind, clear_parameters, open_behind
 from pages.kit.controls import choose
 from pages.kit.empty import draw_no_match
 from pages.kit.figures import draw_conditions_behind
-from pages.kit.jobs import draw_work
+from pages.kit.jobs import draw_judging, draw_work
 from pages.kit.look import arm, duration, in_callback, plain
 from pages.kit.names import model_colours
 from pages.kit.notes import draw_view_notes
@@ -204,7 +206,7 @@ def _draw_judging(after: pd.DataFrame, judge: Judge | None) -> None:
         if judge is not None and judged:
             st.caption(people_words(judge))
         with st.expander("Have a model judge these conversations", icon=":material/gavel:"):
-            draw_form("failures", trials=tuple(trials))
+            draw_judging(Judging(FORM, trials=tuple(trials)), "failures_facts")
 
 
 def _draw_effects(effects: Sequence[Row], selection: Selection, scope: str) -> None:

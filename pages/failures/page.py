@@ -12,7 +12,7 @@ from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.jobs.judge import Judging
 from core.measures.base import Row
 from core.measures.belief import CALIBRATION, COURSE
-from core.measures.urgency.report import FORCED, IN_WORDS, OF_CHOICE, WORDS
+from core.measures.urgency import FORCED, IN_WORDS, OF_CHOICE, WORDS
 from core.store.selection import Selection
 from pages.failures.causes import draw_causes
 from pages.failures.topics import draw_topics
@@ -62,12 +62,7 @@ def draw_urgency(selection: Selection) -> None:
         if draw_section(section, selection, name=name) is None:
             break
     with st.expander("Have a model read what the doctors advised in their own words", icon=":material/gavel:"):
-        draw_judging(
-            Judging,
-            lambda model, address: Judging(WORDS, (model,), selection.of_conversations, base_url=address),
-            WORDS,
-            Judging(WORDS).instance,
-        )
+        draw_judging(Judging(WORDS, conversations=selection.of_conversations), WORDS)
     draw_section(IN_WORDS, selection, name=WORDS)
 
 

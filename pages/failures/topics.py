@@ -10,15 +10,18 @@ from core.figures.heat import HeatCell, heat
 from core.figures.marks import Mark, dots
 from core.figures.style import Axis
 from core.frameworks.consultation.measures.sections import ORDER
+from core.jobs.judge import Judging
 from core.judging.judgement import Judge
 from core.measures.base import Row
 from core.measures.ledger import FAULTS_SECTION, TOPICS_SECTION, ItemMark, judge_key, read_conversations
+from core.store.queries.judged_facts import FORM
 from core.store.selection import Selection
 from core.text.topics import SHOWN
 from pages.kit.cached import read
-from pages.kit.case.facts import ask_judge, draw_form, judge_words, people_words
+from pages.kit.case.facts import ask_judge, judge_words, people_words
 from pages.kit.controls import choose
 from pages.kit.empty import draw_empty
+from pages.kit.jobs import draw_judging
 from pages.kit.look import plain
 from pages.kit.names import model_colours
 from pages.kit.section import draw_result, draw_section, section_result, words_of
@@ -60,7 +63,7 @@ def draw_topics(selection: Selection) -> None:
             width=224,
             help="A random sample that is always the same; a larger one extends it.",
         )
-        draw_form("failures_topics", conversations=selection, limit=int(limit))
+        draw_judging(Judging(FORM, conversations=selection, limit=int(limit)), "failures_topics_facts")
 
 
 def _draw_told(selection: Selection) -> None:

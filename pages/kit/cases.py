@@ -64,15 +64,14 @@ def choose_case(
     key: str,
     columns: Mapping[str, Any] | None = None,
     *,
-    of: str = "Case",
     ids: Sequence[str] | None = None,
     download: str = "Download these cases as CSV",
 ) -> str | None:
     """List cases and return the clicked one, if it is still listed; the URL parameter ``key`` stores the choice.
 
-    ``of`` is the column with the case names; ``ids`` replace them if no column identifies the rows.
+    ``ids`` replace the names of the cases if these do not identify the rows.
     """
-    row_ids = table[of].astype(str).tolist() if ids is None else list(ids)
+    row_ids = table["Case"].astype(str).tolist() if ids is None else list(ids)
     draw_table(
         table,
         name,

@@ -90,7 +90,12 @@ def draw_rows(
     line = lines[ids.index(chosen)]
     trial_id, turn = trial_of(line), line.get("turn")
     here = ":material/arrow_downward: The message with the failure"
-    draw_chosen(trial_id, key, draw_side, note=note(line, names), at=turn, here=here)
+    marks = [
+        Mark(other["words"], other["turn"])
+        for other in lines
+        if other.get("trial_id") == trial_id and other.get("words") and other.get("turn") is not None
+    ]
+    draw_chosen(trial_id, key, draw_side, note=note(line, names), at=turn, marks=marks, here=here)
     return trial_id
 
 

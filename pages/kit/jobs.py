@@ -4,7 +4,7 @@ Also single questions to a model outside any trial, such as splitting a vignette
 """
 
 from collections import Counter
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import streamlit as st
@@ -16,6 +16,8 @@ from core.frameworks.casting import REFERENCE, CastNames, is_model
 from core.jobs.ask_job import AskJob, begin_job, estimate_job, job_of
 from core.jobs.background import Job
 from core.jobs.estimate import JobEstimate
+from core.jobs.judge import Judging
+from core.jobs.profiling import Profiling
 from core.live.session import Session
 from core.models.registry import load_registry
 from core.store.database import Store
@@ -108,19 +110,17 @@ def ask_budget(key: str, where: Any = st) -> float | None:
     return budget or None
 
 
-def draw_judging(
-    kind: type[AskJob[Any]],
-    make: Callable[[str, str | None], AskJob[Any]],
-    key: str,
-    apart: str,
-    rule: tuple[str, str] | None = None,
-    label: str = "Judge",
-) -> None:
-    """Draw the form that has a model judge, or the progress of the job; ``make`` takes the model and its address.
+def draw_judging(job: Judging | Profiling, key: str, rule: tuple[str, str] | None = None) -> None:
+    """Draw the form that has a model do a job, which names none yet, or the progress of the job.
 
-    ``rule`` is the name of a judge by rule, and what it can judge; ``label`` is that of the start button.
+    ``rule`` is the name of a judge by rule, and what it can judge.
     """
-    if draw_job(kind, f"{key}_work", apart):
+
+    def by(model: str, address: str | None = None) -> AskJob[Any]:
+        maker: dict[str, Any] = {"model": model} if isinstance(job, Profiling) else {"by": (model,)}
+        return replace(job, **maker, base_url=address)
+
+    if draw_job(type(job), f"{key}_work", job.instance):
         return
     model_column, address_column, budget_column = st.columns([3, 3, 2], vertical_alignment="bottom")
     with model_column:
@@ -128,7 +128,7 @@ def draw_judging(
     if not is_model(model):
         st.caption(rule[1] if rule else "Choose a language model: rules cannot judge this.")
         if rule:
-            draw_start(make(rule[0], None), "Judge", "gavel", f"{key}_go", None)
+            draw_start(by(rule[0]), "Judge", "gavel", f"{key}_go", None)
         return
     with address_column:
         address = ask_address(key)
@@ -136,7 +136,7 @@ def draw_judging(
     if problem := seat_problem(CastNames("reference", grader=model), address):
         st.warning(plain(problem), icon=":material/key:")
         return
-    draw_start(make(model, address), label, "gavel", f"{key}_go", budget)
+    draw_start(by(model, address), "Judge", "gavel", f"{key}_go", budget)
 
 
 def draw_work(

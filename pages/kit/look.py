@@ -13,7 +13,7 @@ from core.errors import AnamnesisError
 from core.events import COUNTED, FORMATS, QUESTION_TYPES, CallRecord, EndReason, Rule, Verdict
 from core.export.visible import with_visible_marks
 from core.store.queries.case_labels import LabelField
-from core.text.profiles import FIELDS, OWN, Field, State
+from core.text.profiles import FIELDS, OWN, Field
 from core.text.sections import VignetteSection
 from pages.kit.names import model_name
 
@@ -108,7 +108,6 @@ PARTS: dict[str, tuple[str, str, str]] = {
 }
 """Part of a profile → who knows it, an icon, how the doctor learns it."""
 FIELD: dict[Field, str] = {field: field.capitalize() for field in FIELDS}
-STATE: dict[State, str] = {"present": "Present", "imputed": "Present by imputation", "absent": "Absent"}
 FROM_DATA_SET = "Came with the case"
 
 

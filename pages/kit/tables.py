@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 import pandas as pd
 import streamlit as st
-from pandas.io.formats.style import Styler
 
 from core.spreadsheets import csv_of
 from pages.kit.messages import MESSAGE
@@ -33,7 +32,6 @@ def draw_table(
     on_cell: Callable[[int, str], object] | None = None,
     marked: int | None = None,
     ids: Sequence[str] | None = None,
-    styled: Callable[[pd.DataFrame], Styler] | None = None,
     height: int | Literal["auto", "content"] | None = None,
     download: str = "Download as CSV",
     alt: str | None = None,
@@ -49,7 +47,6 @@ def draw_table(
         on_cell: Called with the position of the row and the column of a clicked cell.
         marked: Position of the selected row.
         ids: Identify the rows if their texts change over time.
-        styled: Colours the rows.
         height: Height as for ``st.dataframe``; by default short tables show all rows.
         download: Label of the download; empty for none.
         alt: Description for screen readers.
@@ -88,7 +85,7 @@ def draw_table(
             shown_rows = shown_rows.assign(**{_CASE: names})
             decimals[_CASE] = st.column_config.Column(help="Links and files have the full id: data set/case.")
     st.dataframe(
-        shown_rows if styled is None else styled(shown_rows),
+        shown_rows,
         hide_index=True,
         key=key,
         column_config={**decimals, **(columns or {})},

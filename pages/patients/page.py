@@ -1,68 +1,32 @@
 """Which simulated patients can be trusted: their errors, how often and where, and the rules compared with experts."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import replace
 
 import pandas as pd
 import streamlit as st
 
+from core.asking.persona import label, parse_persona
 from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.jobs.judge import Judging
-from core.judging.patient_rule import ABOUT, KINDS, ReplyMark, ReplyMarkKind
-from core.measures.patients.marks import PATIENT_MARKS
-from core.measures.patients.rates import AGAINST_EXPERTS, AGAINST_MODELS, RULES_READ, TERMS_FORM, By
-from core.store.database import Store
-from core.store.queries.scores_of_patients import Hit, hits, offer
+from core.judging.patient_rule import ABOUT
+from core.measures.patients import AGAINST_EXPERTS, AGAINST_MODELS, HITS, RATES, RULES_READ, TERMS_FORM, By
+from core.store.queries.scores_of_patients import offer
 from core.store.selection import Selection
-from pages.kit.cached import ask, cached_query
-from pages.kit.cases import choose_case, clear_parameters
-from pages.kit.controls import choose_several
-from pages.kit.conversation import draw_case
-from pages.kit.conversation_list import draw_chosen
+from pages.kit.cached import ask
+from pages.kit.controls import choose, choose_several
+from pages.kit.conversation_list import Line, Names, draw_list
 from pages.kit.empty import draw_empty, draw_no_match
 from pages.kit.jobs import draw_judging
 from pages.kit.look import plain
-from pages.kit.messages import Mark
 from pages.kit.names import dataset_name, unique_names
-from pages.kit.notes import basis, draw_notes, notes_on
+from pages.kit.navigation import link
 from pages.kit.page import draw_sections, show
-from pages.kit.section import draw_section
-from pages.kit.stored import ConversationRecord
-from pages.kit.tables import draw_pager, offer_csv, page_asked
-from pages.patients.rates import FILTERS, draw_rates, persona_name
+from pages.kit.section import draw_section, section_result
 
-_PAGE = 50  # hits on one page of the list
-_PAGE_NAME = "patients_page"  # URL parameter of the page number
-
-
-@dataclass(frozen=True)
-class PatientView:
-    """The selected conversations and kinds of hits, and the names of patients, doctors and runs."""
-
-    selection: Selection
-    kinds: tuple[ReplyMarkKind, ...] = KINDS
-    patients: dict[str, str] = field(default_factory=dict, compare=False, hash=False)
-    doctors: dict[str, str] = field(default_factory=dict, compare=False, hash=False)
-    runs: dict[str, str] = field(default_factory=dict, compare=False, hash=False)
-
-    @property
-    def names(self) -> dict[By, dict[str, str]]:
-        """Return the names of patients, doctors and runs, in the order of the page."""
-        return {"patient": self.patients, "doctor": self.doctors, "run": self.runs}
-
-
-@cached_query(entries=32)
-def page_of(selection: Selection, kinds: tuple[ReplyMarkKind, ...], words: str, page: int) -> tuple[int, list[Hit]]:
-    """Return the number of hits and one page of them, counted from 0; beyond the last page, 0 and no hit."""
-    with Store().read() as cursor:
-        return hits(cursor, PATIENT_MARKS, kinds, selection, words=words or None, limit=_PAGE, offset=page * _PAGE)
-
-
-@cached_query(entries=32)
-def marks_of(trial_id: str) -> tuple[ReplyMark, ...]:
-    with Store().read() as cursor:
-        _, of_trial = hits(cursor, PATIENT_MARKS, selection=Selection(trials=(trial_id,)), limit=None)
-    return tuple(hit.mark for hit in of_trial)
+_GROUPINGS: dict[By, str] = {
+    "patient": "Patient", "doctor": "Doctor", "run": "Run", "dataset": "Data set", "specialty": "Specialty",
+}  # fmt: skip
 
 
 def draw_patients() -> None:
@@ -71,25 +35,19 @@ def draw_patients() -> None:
     if available["patient"].isna().all():
         draw_empty("No conversation with a patient is stored yet.", CAMPAIGN, RELEASE, icon="personal_injury")
         return
-    view = ask_patients(available)
-    sections = {
-        "Rates": lambda view: draw_rates(view.selection, view.kinds, view.names),
-        "Hits": draw_hits,
-        "Against experts": draw_experts,
-        "Rules": draw_rules,
-    }
-    draw_sections(sections, "patients_tab", view)
+    draw_sections(_TABS, "patients_tab", *ask_patients(available))
 
 
-def ask_patients(available: pd.DataFrame) -> PatientView:
+def ask_patients(available: pd.DataFrame) -> tuple[Selection, Names]:
+    """Ask for the conversations; return them, and the names of patients, personas, doctors and runs."""
     values = {name: sorted(column.dropna().unique()) for name, column in available.items()}
     patients, doctors = unique_names(values["patient"]), unique_names(values["doctor"])
     of_runs = dict(zip(available["run_id"], available["doctor"], strict=True))
     runs = {run: f"{doctors[doctor]} · {run}" for run, doctor in of_runs.items()}
-    personas = values["persona"] if len(values["persona"]) > 1 else []
+    personas = {name: label(parse_persona(name)) if name else "plain" for name in values["persona"]}
     parts: dict[str, tuple[str, str, Mapping[str, str]]] = {
         "patients": ("Patients", "patients_patients", patients),
-        "personas": ("Personas", "patients_personas", {persona: persona_name(persona) for persona in personas}),
+        "personas": ("Personas", "patients_personas", personas if len(personas) > 1 else {}),
         "models": ("Doctors", "patients_doctors", doctors),
         "runs": ("Runs", "patients_runs", runs),
         "datasets": ("Data sets", "datasets", {name: dataset_name(name) for name in values["dataset"]}),
@@ -97,134 +55,71 @@ def ask_patients(available: pd.DataFrame) -> PatientView:
     }
     chosen: dict[str, tuple[str, ...]] = {}
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        for part, (label, key, names) in parts.items():
+        for part, (head, key, names) in parts.items():
             if names:
-                chosen[part] = choose_several(label, list(names), key, names=names, width=200, on_change=first_page)
-    kinds = choose_several(
-        "Kinds of hits",
-        KINDS,
-        "patients_kinds",
-        names=lambda kind: ABOUT[kind].name,
-        on_change=first_page,
-        help="The share of right hits in a sample; the rules are under **Rules**.\n\n"
-        + "\n".join(f"- {about.name}: {about.read_in_words}" for about in ABOUT.values()),
-    )
+                chosen[part] = choose_several(head, list(names), key, names=names, width=200)
     selection = Selection(**{part: values for part, values in chosen.items() if values})  # type: ignore[arg-type]
-    return PatientView(selection, tuple(kind for kind in KINDS if kind in kinds) or KINDS, patients, doctors, runs)
+    return selection, {**patients, **doctors, **runs, **personas}
 
 
-def first_page() -> None:
-    """Go back to the first page of the hits, because the list changes."""
-    clear_parameters(_PAGE_NAME)
+def draw_rates(selection: Selection, names: Names) -> None:
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        by: By = choose(
+            "Group by",
+            list(_GROUPINGS),
+            "patients_by",
+            names=_GROUPINGS,
+            shape="segments",
+            help="Conversations under different conditions (doctor, persona, prompts, cases …) stay separate groups.",
+        )
+        pooled = st.toggle(
+            "Pool conditions",
+            key="pooled",
+            bind="query-params",
+            help="Combines conversations of different doctors and prompts. Personas, frameworks and data sets stay "
+            "separate.",
+        )
+    draw_section(RATES, replace(selection, pooled=pooled), options={"by": by}, names=names, name="patients_rates")
+    st.caption("Invented and withheld facts are not found by rules. A model judges them on the page Failures.")
+    link("failures", "Invented and withheld, as judged", "gavel", failures_tab="Never asked")
 
 
-def draw_hits(view: PatientView) -> None:
+def draw_hits(selection: Selection, _names: Names) -> None:
     """Ask for words, list the hits, and draw the conversation of the chosen hit."""
-    view_basis = basis(view.selection)
-    draw_notes(
-        notes_on(view_basis, unique_names(condition.name for condition in view_basis.conditions), compared=False)
-    )
     words = st.text_input(
         "Words of the hit",
         key="patients_words",
         bind="query-params",
         type="search",
-        on_change=first_page,
         placeholder="vignette, pruritus …",
         width=320,
     ).strip()
-    page = page_asked(_PAGE_NAME)
-    total, page_hits = page_of(view.selection, view.kinds, words, page - 1)
-    if not page_hits and page > 1:
-        first_page()
-        page = 1
-        total, page_hits = page_of(view.selection, view.kinds, words, 0)
-    if not page_hits:
-        draw_no_match("No hit matches.", *FILTERS, "patients_words")
+
+    def note(line: Line, names: Names) -> str:
+        why = " · ".join(filter(None, [ABOUT[line["kind"]].name, plain(line["detail"])]))
+        who = f"**{plain(names[line['patient']])}** as the patient of **{plain(names[line['doctor']])}**"
+        return f"{who} :orange-badge[{why}]"
+
+    options = {"words": words or None}
+    if not section_result(HITS, selection, {**HITS.options, **options}).rows:
+        draw_no_match("No hit matches.", "patients_words")
         return
-    pages = -(-total // _PAGE)
-    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        st.markdown(f"**{total:,}** hits. Choose one to read its conversation.")
-        draw_pager(_PAGE_NAME, page, pages)
-    columns = {
-        "Words": st.column_config.TextColumn(width="medium"),
-        "Reply": st.column_config.TextColumn(width="large"),
-    }
-    ids = [f"{hit.trial_id}|{hit.mark.turn + 1}" for hit in page_hits]
-    table = hits_table(page_hits, view)
-    chosen = choose_case(table, "patients-hits", "patients_hit", columns, ids=ids, download="")
-
-    def every_hit() -> pd.DataFrame:
-        with Store().read() as cursor:
-            _, all_hits = hits(cursor, PATIENT_MARKS, view.kinds, view.selection, words=words or None, limit=None)
-        return hits_table(all_hits, view, full=True)
-
-    offer_csv(every_hit, "patient_hits", "Download all as CSV", key="patients_hits_csv")
-    if chosen is None:
-        return
-    hit = page_hits[ids.index(chosen)]
-    marks = marks_of(hit.trial_id)
-
-    def why(mark: ReplyMark) -> str:
-        return f"{ABOUT[mark.kind].name}{f' ({plain(mark.detail)})' if mark.detail else ''}"
-
-    def draw_marks(stored: ConversationRecord) -> None:
-        if marks:
-            st.markdown(f"**{len(marks)} {'hit' if len(marks) == 1 else 'hits'} in this conversation**")
-            lines = (
-                f"- Message {mark.turn + 1}, {why(mark)}: “{plain(' '.join(mark.words.split()))}”" for mark in marks
-            )
-            st.markdown("\n".join(lines))
-        else:
-            st.caption("The rules find nothing wrong in this conversation.")
-        if stored.case is not None:
-            draw_case(stored.case)
-
-    found = [Mark(mark.words, mark.turn, mark.start, why(mark)) for mark in marks]
-    patient = view.patients.get(hit.patient, hit.patient)
-    note = f"**{plain(patient)}** as the patient of **{plain(view.doctors.get(hit.doctor, hit.doctor))}**"
-    draw_chosen(hit.trial_id, "patients", draw_marks, at=hit.mark.turn, marks=found, note=note)
+    draw_list(HITS, selection, options, {"kind": "patients_kinds"}, "patients_hit", ("trial_id", "turn", "kind"), note)
 
 
-def hits_table(listed: Sequence[Hit], view: PatientView, *, full: bool = False) -> pd.DataFrame:
-    """Return one row for each hit; ``full`` adds the doctor’s message, the run and the trial, for a download."""
-    rows = []
-    for hit in listed:
-        row: dict[str, object] = {
-            "Kind": ABOUT[hit.mark.kind].name,
-            "Words": hit.mark.words,
-            "Why": hit.mark.detail,
-            "Reply": " ".join(hit.text.split()),
-            "Message": hit.mark.turn + 1,
-            "Patient": view.patients.get(hit.patient, hit.patient),
-            "Doctor": view.doctors.get(hit.doctor, hit.doctor),
-            "Case": hit.case_key.partition("/")[2] or hit.case_key,
-            "Trial": hit.trial + 1,
-        }
-        if full:
-            row |= {"Question": hit.question, "Persona": hit.persona or "plain"}
-            row |= {"Run": hit.run_id, "Trial id": hit.trial_id}
-        rows.append(row)
-    return pd.DataFrame(rows)
-
-
-def draw_experts(view: PatientView) -> None:
+def draw_experts(selection: Selection, _names: Names) -> None:
     """Draw the rules, the experts and judging models on the same conversations."""
     draw_section(AGAINST_EXPERTS, Selection(), name="patients_experts")
-    draw_section(AGAINST_MODELS, view.selection, name="patients_judges")
+    draw_section(AGAINST_MODELS, selection, name="patients_judges")
     with st.expander("Have a model judge these patients", icon=":material/gavel:"):
-        draw_judging(
-            Judging,
-            lambda model, address: Judging(TERMS_FORM, (model,), view.selection, base_url=address),
-            "patients_terms",
-            Judging(TERMS_FORM).instance,
-        )
+        draw_judging(Judging(TERMS_FORM, conversations=selection), "patients_terms")
 
 
-def draw_rules(_: PatientView) -> None:
-    """Draw the precision of each rule; the filters do not matter here."""
+def draw_rules(_selection: Selection, _names: Names) -> None:
     draw_section(RULES_READ, Selection(), name="patients-rules")
 
+
+_TABS = {"Rates": draw_rates, "Hits": draw_hits, "Against experts": draw_experts, "Rules": draw_rules}
 
 if __name__ == "__main__":
     show(

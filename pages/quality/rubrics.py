@@ -1,7 +1,5 @@
 """The part Rubrics: scores by rubric, what must and must not happen, single criteria, and judging."""
 
-from dataclasses import replace
-
 import streamlit as st
 
 from core.frameworks.starts import CAMPAIGN, RELEASE
@@ -69,12 +67,8 @@ def _draw_judging(selection: Selection, rubric: str, _judge: str | None) -> None
             "Conversations", 1, None, None, key="rubric_limit", width=180, placeholder="All", help="A random sample."
         )
     conversations = selection.of_conversations
-    job = Judging(f"{RUBRIC}{rubric}", (RULE_JUDGE,), conversations, limit=limit, repeat=int(repeat))
-
-    def make(model: str, address: str | None) -> Judging:
-        return replace(job, by=(model,), base_url=address)
-
-    draw_judging(Judging, make, "rubric", job.instance, (RULE_JUDGE, BY_RULE))
+    job = Judging(f"{RUBRIC}{rubric}", conversations=conversations, limit=limit, repeat=int(repeat))
+    draw_judging(job, "rubric", (RULE_JUDGE, BY_RULE))
 
 
 _TABS = {"Figures": _draw_figures, "Criteria": _draw_criteria, "Judging": _draw_judging}

@@ -412,7 +412,7 @@ def test_every_attempt_of_a_viewer_is_refused_without_a_trace(
         return {str(path): path.read_bytes() for path in files if path not in written_by_server}
 
     def row_counts() -> list[Any]:
-        names = "runs trials variants profiles fact_sets reviews judgements unblindings scores run_labels grades"
+        names = "runs trials variants profiles case_lists reviews judgements unblindings scores run_labels grades"
         with server.read() as cursor:
             return [cursor.execute(f"SELECT count(*) FROM {name}").fetchall() for name in names.split()]
 

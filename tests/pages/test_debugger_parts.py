@@ -25,7 +25,7 @@ from core.store.queries.judged_facts import JudgedPatient, PatientVerdict
 from core.text.facts import facts_of
 from pages.debugger.matrix import MARK, address_of, cells_frame, matrix_frame
 from pages.debugger.variants import one_side
-from pages.kit.case.facts import coverage, facts_frame, facts_from, facts_table
+from pages.kit.case.facts import coverage, facts_from, facts_table, outcomes_of
 from pages.kit.case.why import attribution_of, belief_chart, belief_frame, belief_sentences, wrong_in
 from pages.kit.look import VERDICT
 from tests.core.store.builders import answered, graded, invalid
@@ -117,10 +117,12 @@ JUDGED = JudgedPatient(
 
 
 def test_facts_carry_the_marks_of_a_judge_or_none() -> None:
-    frame = facts_frame(facts_of(CASE), {str(verdict.fact): verdict for verdict in JUDGED.facts})
-    assert list(frame["Mark"]) == ["✓ Asked", "✗ Never asked", "– Not for the patient"]
-    assert list(frame["Message"]) == ["2", "–", "–"]
-    assert list(facts_frame(facts_of(CASE), {})["Mark"]) == ["Not judged", "Not judged", "– Not for the patient"]
+    outcomes = outcomes_of(facts_of(CASE), JUDGED)
+    assert [(outcome.status, [q.message for q in outcome.quotations]) for outcome in outcomes] == [
+        ("asked", [1]),
+        ("never_asked", []),
+    ]
+    assert {outcome.status for outcome in outcomes_of(facts_of(CASE), None)} == {"unjudged"}
     assert coverage(JUDGED, 3) == [(0, 0.0), (1, 0.5), (2, 0.5)]
 
 

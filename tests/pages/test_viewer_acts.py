@@ -66,7 +66,7 @@ def stored(database: Path) -> list[Any]:
         for path in sorted(database.parent.rglob("*"))
         if path.is_file() and path.name not in passing and path.suffix not in (".lock", ".parquet")
     ]
-    names = "runs trials variants profiles fact_sets reviews judgements unblindings scores run_labels grades"
+    names = "runs trials variants profiles case_lists reviews judgements unblindings scores run_labels grades"
     with access.acting(access.HERE), Store().read() as cursor:
         rows = [cursor.execute(f"SELECT count(*) FROM {name}").fetchall() for name in names.split()]
     working = sum(

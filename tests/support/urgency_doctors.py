@@ -11,7 +11,7 @@ from core.events import Ended, EndReason, Finished, Started, Utterance
 from core.jobs.ask_job import AskOutcome, run_job
 from core.jobs.engine import Options
 from core.jobs.judge import Judging
-from core.measures.urgency.report import FORCED
+from core.measures.urgency import FORCED
 from core.models.failures import RetryPolicy
 from core.models.registry import load_registry
 from core.store.database import Store

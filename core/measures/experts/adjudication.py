@@ -22,10 +22,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from core.errors import UsageError
 from core.events import COUNTED
-from core.judging.form import CANNOT_JUDGE, form_named
+from core.judging.form import form_named
 from core.measures.base import Columns, Row
 from core.reviews.exchange import IMPORTED, RELEASE
-from core.reviews.state import TIED, ReviewState, decided
+from core.reviews.state import TIED, ItemAnswers, ReviewState
 from core.stats.differences import mcnemar, paired_counts
 from core.stats.intervals import NOTHING, Interval, wilson_if_alike
 from core.stats.ratios import percentiles, ratio, resampled_sums
@@ -55,22 +55,7 @@ class ExpertAnswer(NamedTuple):
     item: str = ""
 
 
-@dataclass(frozen=True)
-class Decision:
-    """The answer to one question about one item, ``None`` while a tie is open.
-
-    ``answers`` is annotator → answer, without annotators who were asked to break a tie.
-    """
-
-    model: str
-    case: str
-    question: str
-    answer: str | None
-    answers: Mapping[str, str]
-    item: str = ""
-
-
-def decide(answers: Iterable[ExpertAnswer]) -> list[Decision]:
+def decide(answers: Iterable[ExpertAnswer]) -> list[ItemAnswers]:
     """Return one decision for every model, case, question and item, in the order in which they first occur.
 
     Of more than two annotators of an item, the third in the order of the answers decides if the first two differ;
@@ -79,30 +64,22 @@ def decide(answers: Iterable[ExpertAnswer]) -> list[Decision]:
     by_place: dict[tuple[str, ...], dict[str, str]] = {}
     for model, case, question, annotator, answer, item in answers:
         by_place.setdefault((model, case, question, item), {})[annotator] = answer
-    form = form_named("conversations")
+    forms = {asked.id: form for form in map(form_named, ("answers", "conversations")) for asked in form.questions}
     decisions = []
     for (model, case, question, item), given in by_place.items():
         first = dict(islice((pair for pair in given.items() if pair[0] not in TIE_BREAKERS), 2))
         third = next((said for name, said in given.items() if name not in first), None)
-        value, _ = decided(form, first.values(), third)
-        decisions.append(Decision(model, case, question, value, first, item))
+        decisions.append(ItemAnswers(forms[question], question, item, case, (model,), first, third))
     return decisions
 
 
-def decisions_of(state: ReviewState) -> list[Decision]:
+def decisions_of(state: ReviewState) -> list[ItemAnswers]:
     """Return the decisions of an unblinded review, by model; raise ``UsageError`` if it is blinded."""
     if not state.review.unblinded:
         raise UsageError(f"The review {state.review.name} is blinded: unblind it to see figures by model.")
     known = yes_no_questions()
     decisions = [
-        Decision(
-            item.models[0] if item.models else "unknown",
-            item.case,
-            question.id,
-            item.decided(state.form)[0],
-            {name: answer for name, answer in item.answers.items() if answer != CANNOT_JUDGE},
-            item.item,
-        )
+        item
         for question in state.form.questions
         if question.id in known
         for item in state.judged(question)
@@ -111,7 +88,7 @@ def decisions_of(state: ReviewState) -> list[Decision]:
     return sorted(decisions, key=lambda decision: decision.model)
 
 
-def imported_decisions(store: Store) -> list[Decision]:
+def imported_decisions(store: Store) -> list[ItemAnswers]:
     """Return the decisions on imported answers."""
     questions = yes_no_questions()
     with store.read() as cursor:
@@ -136,9 +113,9 @@ VALUE = Columns("value", "low", "high", "n")
 """Columns of the figures of ``report experts``."""
 
 
-def shares(decisions: Iterable[Decision]) -> list[Row]:
+def shares(decisions: Iterable[ItemAnswers]) -> list[Row]:
     """Return the share (0 to 1) of yes by question and model; ties that are not settled are excluded."""
-    groups: dict[tuple[str, str], list[Decision]] = {}
+    groups: dict[tuple[str, str], list[ItemAnswers]] = {}
     for decision in decisions:
         groups.setdefault((decision.question, decision.model), []).append(decision)
     rows = []
@@ -162,7 +139,7 @@ def shares(decisions: Iterable[Decision]) -> list[Row]:
     return rows
 
 
-def pairs(decisions: Sequence[Decision], questions: Sequence[str]) -> list[dict[str, Any]]:
+def pairs(decisions: Sequence[ItemAnswers], questions: Sequence[str]) -> list[dict[str, Any]]:
     """Return the exact two-sided McNemar test of every two models on the cases with an answer for both.
 
     If a model has several items on a case, the first decided item counts.
@@ -326,7 +303,7 @@ def _estimates(sums: Floats) -> tuple[Floats, Floats]:
         return apparent, rogan_gladen(apparent, both / (both + expert_only), neither / (neither + grader_only))
 
 
-def against_grader(store: Store, decisions: Iterable[Decision]) -> tuple[list[JudgedAnswer], dict[str, int]]:
+def against_grader(store: Store, decisions: Iterable[ItemAnswers]) -> tuple[list[JudgedAnswer], dict[str, int]]:
     """Match every grader's newest verdict on a free response with the experts' decision on it.
 
     Returns the answers that experts and a grader judged, and reason → number of excluded answers.

@@ -55,7 +55,7 @@ def filling_of(store: Store, state: ReviewState) -> Filling:
                 left_out["the case is not in its data set any more"] += 1
                 continue
             if question.values:
-                value, reason = item.decided(state.form)
+                value, reason = item.decided
                 if value is None:
                     left_out[reason] += 1
                     continue

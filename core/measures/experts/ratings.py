@@ -5,25 +5,34 @@ a third annotator, by the majority, or as the mean of a scale. Items without a d
 Intervals are over cases, because items about one case are correlated. Answers of models (``job judge``) are never
 among those of people; they have figures of their own. Agreement is in ``report agreement``, choices between two
 conversations are in ``report preferences``.
+
+A conversation is complete if experts said that the doctor asked for all of the history that matters (Johri et al. 2025,
+expert annotation of conversations). The diagnosis is that of an arm of the same conversation.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, NamedTuple
 
 from core.errors import UsageError
+from core.events import COUNTED
 from core.judging.calibration import Trust
 from core.judging.form import CANNOT_JUDGE, NOT_APPLICABLE, FormQuestion
 from core.measures.agreement import grouped, note_status, statuses
 from core.measures.base import Columns, Listed, MetricRequest, Row, Section, metric
-from core.measures.experts.completeness import completeness_rows
+from core.measures.experts.report import read_decisions
 from core.measures.opinions import Opinions, read_opinions
-from core.reviews.state import JudgedItem, ReviewState, read_review
+from core.reviews.exchange import IMPORTED
+from core.reviews.state import ItemAnswers, ReviewState, read_review, states
 from core.stats.scores import score_interval
 from core.stats.smoothed import ratio_interval
+from core.store.database import Store
+from core.store.queries.trials import conversations
+from core.store.review_records import parse_item
+from core.store.selection import Selection
 
 VALUE = Columns("value", "low", "high", "n", "excluded")
 
@@ -49,18 +58,18 @@ def report(
     by_judge = {}
     if judge:
         opinions = request.read(read_opinions, None, state.form.name, state.review.review_id).opinions
-        by_judge = {each.question.id: _judged_by(each, judge) for each in opinions}
+        by_judge = {each.question.id: _judged_by(state, each, judge) for each in opinions}
         request.judged_by(state.form.name, (j for each in opinions for j in each.judges if j.name == judge.split()[0]))
         rows = [row for row in statuses(grouped(opinions), Trust()) if row.label["judge"] == judge.partition(" ")[0]]
         note_status(request, rows)
 
-    def items_about(question: FormQuestion) -> list[JudgedItem]:
+    def items_about(question: FormQuestion) -> list[ItemAnswers]:
         return by_judge[question.id] if judge else state.judged(question)
 
     if part == "shares":
         for question in state.form.questions:
             if question.kind == "choice":
-                yield from _shares(items_about(question), state, question)
+                yield from _shares(items_about(question), question)
     elif part == "means":
         for question in state.form.questions:
             if question.kind == "scale":
@@ -71,42 +80,44 @@ def report(
         yield from _words(state)
 
 
-def _judged_by(opinions: Opinions, name: str) -> list[JudgedItem]:
+def _judged_by(state: ReviewState, opinions: Opinions, name: str) -> list[ItemAnswers]:
     """Return the items that a judge answered by the form, with its answer in place of those of people.
 
     ``name`` is that of the judge, or name and hash of its prompts. Raises ``UsageError`` if several prompts would be
     pooled, or if there is no answer.
     """
     judge, _, prompts = name.partition(" ")
-    chosen = [each for each in opinions.judges if each.name == judge and prompts in ("", each.prompt_hash)]
-    if len(chosen) != 1:
+    matching = [each for each in opinions.judges if each.name == judge and prompts in ("", each.prompt_hash)]
+    if len(matching) != 1:
         raise UsageError(
-            f"{judge} answered under several prompts: name one, as in '{judge} {min(e.prompt_hash for e in chosen)}'."
-            if chosen
+            f"{judge} answered under several prompts: name one, as in '{judge} {min(e.prompt_hash for e in matching)}'."
+            if matching
             else f"{name} answered nothing by the form {opinions.form}: `job judge` asks it."
         )
     return [
-        JudgedItem(
+        ItemAnswers(
+            state.form,
+            opinions.question.id,
             answer.subject,
             opinions.items[answer.subject].case,
             opinions.items[answer.subject].models,
-            {judge: CANNOT_JUDGE if answer.void or chosen[0] in opinions.failing else answer.value or CANNOT_JUDGE},
+            {judge: CANNOT_JUDGE if answer.void or matching[0] in opinions.failing else answer.value or CANNOT_JUDGE},
         )
-        for answer in opinions.once(chosen[0])
+        for answer in opinions.once(matching[0])
     ]
 
 
-def _by_models(items: Iterable[JudgedItem]) -> dict[str, list[JudgedItem]]:
-    groups: dict[str, list[JudgedItem]] = {}
+def _by_models(items: Iterable[ItemAnswers]) -> dict[str, list[ItemAnswers]]:
+    groups: dict[str, list[ItemAnswers]] = {}
     for item in items:
         groups.setdefault(" and ".join(sorted(item.models)), []).append(item)
     return groups
 
 
-def _shares(judged: Iterable[JudgedItem], state: ReviewState, question: FormQuestion) -> Iterator[Row]:
+def _shares(judged: Iterable[ItemAnswers], question: FormQuestion) -> Iterator[Row]:
     """Yield the share (0 to 1) of each answer among the decided items of a model."""
     for model, items in _by_models(judged).items():
-        decisions = [(item, *item.decided(state.form)) for item in items]
+        decisions = [(item, *item.decided) for item in items]
         excluded = Counter(reason or NOT_APPLICABLE for _, value, reason in decisions if value not in question.values)
         decided = Counter(item.case for item, value, _ in decisions if value in question.values)
         for option in question.options:
@@ -125,7 +136,7 @@ def _shares(judged: Iterable[JudgedItem], state: ReviewState, question: FormQues
             )
 
 
-def mean_rows(judged: Iterable[JudgedItem], question: FormQuestion) -> Iterator[Row]:
+def mean_rows(judged: Iterable[ItemAnswers], question: FormQuestion) -> Iterator[Row]:
     """Yield the mean of a scale for each model: of an item over its annotators, then of a case, then over cases."""
     lowest, highest = float(question.values[0]), float(question.values[-1])
     for model, items in _by_models(judged).items():
@@ -179,6 +190,105 @@ def _words(state: ReviewState) -> Iterator[Mapping[str, Any]]:
                         "words": answer.value,
                         "comment": comment,
                     }
+
+
+_QUESTION = "complete_history"
+
+
+class JudgedHistory(NamedTuple):
+    """A conversation by its experts' decision (``None``: an open tie), and whether its diagnosis is correct.
+
+    ``reason`` says why it is not known whether the diagnosis is correct.
+    """
+
+    model: str
+    case: str
+    complete: bool | None
+    correct: bool | None
+    reason: str = ""
+
+
+def completeness_rows(request: MetricRequest, review: str | None, arm: str) -> Iterator[Row]:
+    """Yield a cross table for each model: history complete or not, diagnosis correct or not.
+
+    ``review`` is an unblinded review of conversations, ``imported`` for answers from files; by default the newest
+    review, or else imported answers. ``arm`` is the arm whose verdict counts. Raises ``UsageError`` if no
+    conversation's history is judged.
+    """
+    by_model: dict[str, list[JudgedHistory]] = {}
+    for history in request.read(read_histories, review, arm):
+        by_model.setdefault(history.model, []).append(history)
+    for model, members in by_model.items():
+        yield from cross_table(model, members)
+    request.note(
+        "Conversations are not assigned to complete and incomplete histories at random: easy cases may have both a "
+        "complete history and the right diagnosis."
+    )
+
+
+def read_histories(store: Store, review: str | None, arm: str) -> list[JudgedHistory]:
+    unblinded = (state for state in states(store) if state.review.plan.kind == "conversations" and not state.blinded)
+    name = review or next((state.review.review_id for state in unblinded), IMPORTED)
+    judged = read_decisions(store, None, True) if name == IMPORTED else read_decisions(store, name)
+    decisions = [decision for decision in judged if decision.question == _QUESTION]
+    if not decisions:
+        raise UsageError(
+            "No conversation's history is judged: finish a review of conversations and unblind it, or import answers."
+        )
+    trials = {decision.item: parse_item(decision.item).trial_id for decision in decisions}
+    with store.read() as cursor:
+        stored = conversations(cursor, Selection(trials=[trial for trial in trials.values() if trial]), limit=None)
+    verdicts = {conversation.trial_id: conversation.verdicts.get(arm) for conversation in stored}
+    histories = []
+    for decision in decisions:
+        trial = trials[decision.item]
+        verdict = verdicts.get(trial)
+        correct = verdict == "correct" if verdict in COUNTED else None
+        reason = "" if correct is not None else "no verdict that counts" if trial else "conversation not stored"
+        complete = None if decision.answer is None else decision.answer == "yes"
+        histories.append(JudgedHistory(decision.model, decision.case, complete, correct, reason))
+    return histories
+
+
+def cross_table(model: str, histories: Iterable[JudgedHistory]) -> list[Row]:
+    """Return the share (0 to 1) of correct diagnoses after complete and after incomplete histories.
+
+    Intervals resample cases. ``p`` is Fisher's exact two-sided test on the four numbers; it takes conversations as
+    independent.
+    """
+    members = list(histories)
+    judged = [history for history in members if history.complete is not None and history.correct is not None]
+    excluded = Counter(history.reason or "tied" for history in members if history not in judged)
+    table = [[sum(h.complete is complete and h.correct is right for h in judged) for right in (True, False)]
+             for complete in (True, False)]  # fmt: skip
+    p = _fisher(table)
+    rows = []
+    for (right, wrong), complete in zip(table, (True, False), strict=True):
+        n = Counter(h.case for h in judged if h.complete is complete)
+        correct = Counter(h.case for h in judged if h.complete is complete and h.correct)
+        low, high = ratio_interval([correct[case] for case in n], list(n.values()))
+        rows.append(
+            Row(
+                {"model": model, "history": "complete" if complete else "incomplete"},
+                right / (right + wrong) if right + wrong else None,
+                low,
+                high,
+                right + wrong,
+                dict(excluded),
+                {"correct": right, "not_correct": wrong, "p": p},
+                unit="conversations",
+                columns=Columns("share_correct", "low", "high", "n", "excluded"),
+            )
+        )
+    return rows if judged else []
+
+
+def _fisher(table: Sequence[Sequence[int]]) -> float | None:
+    if not all(map(sum, table)) or not all(map(sum, zip(*table, strict=True))):
+        return None
+    from scipy import stats  # type: ignore[import-untyped]  # slow to load
+
+    return float(stats.fisher_exact(table).pvalue)
 
 
 SHARES = Section("Answers", report, {"part": "shares"}, kind="table", heads={"n": "Of"}, page="judges")

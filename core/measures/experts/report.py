@@ -13,7 +13,6 @@ from core.frameworks.starts import REVIEW
 from core.measures.accuracy import accuracy_of
 from core.measures.base import Columns, Listed, MetricRequest, Row, Section, metric
 from core.measures.experts.adjudication import (
-    Decision,
     against_grader,
     case_counts,
     confusion,
@@ -29,7 +28,7 @@ from core.measures.graders.agreement import flip_rates
 from core.measures.graders.panels import corrected_of_review
 from core.reviews.baseline import baseline_run
 from core.reviews.exchange import HIDDEN
-from core.reviews.state import ReviewState, state_of, states
+from core.reviews.state import ItemAnswers, ReviewState, state_of, states
 from core.store.conditions import doctor_of
 from core.store.database import Store
 from core.store.queries.answers import case_scores
@@ -77,7 +76,7 @@ def report(
         yield from map(_with_printed, rows) if published else rows
 
 
-def read_decisions(store: Store, review: str | None = None, imported: bool = False) -> list[Decision]:
+def read_decisions(store: Store, review: str | None = None, imported: bool = False) -> list[ItemAnswers]:
     """Return the decisions of a review, of annotations from files, or of the release.
 
     Raises ``UsageError`` if the review is blinded, ``AnamnesisError`` if the release is not imported.

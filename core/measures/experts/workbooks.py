@@ -25,8 +25,9 @@ from core.frameworks import starts
 from core.frameworks.base import Arm, released
 from core.judging.judgement import Judge, Judgement
 from core.measures.base import Row as Figure
-from core.measures.experts.adjudication import Counts, Decision, ExpertAnswer, count_agreement, decide
+from core.measures.experts.adjudication import Counts, ExpertAnswer, count_agreement, decide
 from core.reviews.exchange import RELEASE, ImportedAnswers, add_imported
+from core.reviews.state import ItemAnswers
 from core.store.database import Store
 from core.store.queries.releases import ReleasedRun, document, released_runs
 from core.store.queries.utterances import conversations_on
@@ -130,7 +131,7 @@ class GradedCase:
     right: int | None
 
 
-def release_decisions(store: Store) -> list[Decision]:
+def release_decisions(store: Store) -> list[ItemAnswers]:
     """Return the decisions of the release's experts; raises ``AnamnesisError`` if no workbook is imported."""
     return decide(expert_answers(release_rows(store)))
 

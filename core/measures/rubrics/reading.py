@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Annotated, Any, Literal, NamedTuple
 
 from core.frameworks.casting import is_model
 from core.judging.agreement import among
-from core.judging.calibration import (
-    JudgedStatement,
-    Trust,
-    agreement_with_experts,
-    differing_errors,
-    in_words,
-    status_of,
-)
+from core.judging.calibration import Trust, agreement_with_experts, differing_errors, in_words, status_of
 from core.judging.check import FAILED_CHECK
 from core.judging.form import RUBRIC, Form, FormQuestion
 from core.judging.judgement import Judge, Judgement
 from core.judging.rubric import name_of, version_of
 from core.judging.words_rule import RULE_JUDGE, RULE_JUDGE_IN_WORDS
 from core.measures.base import MetricRequest
+from core.measures.conversations import by_condition
 from core.measures.opinions import Opinions, judge_names, read_opinions, weighted
 from core.measures.rubrics.scores import (
     NOT_CALIBRATED,
@@ -37,6 +30,7 @@ from core.measures.rubrics.scores import (
 )
 from core.models.registry import load_registry
 from core.reviews.rubrics import any_form
+from core.stats.calibrated import JudgedItem
 from core.store.database import Store
 from core.store.queries.judgements import failed_checks
 from core.store.queries.rubrics import last_rubric, rubric_conversations, saved_rubrics, unjudgeable_conversations
@@ -64,16 +58,6 @@ class RubricReading(NamedTuple):
     available: Mapping[str, Judge] = {}
     opinions: Sequence[Opinions] = ()
     unjudgeable: Counter[str] = Counter()
-
-    def by_condition(self) -> dict[str, list[JudgedConversation]]:
-        groups: dict[str, list[JudgedConversation]] = {}
-        for conversation in self.conversations:
-            groups.setdefault(conversation.model, []).append(conversation)
-        return {
-            model: conversations
-            for model, conversations in groups.items()
-            if any(conversation.judged for conversation in conversations)
-        }
 
     @property
     def answers(self) -> Iterator[Judgement]:
@@ -181,7 +165,7 @@ def _only_calibrated(reading: RubricReading, *, by_criterion: bool) -> RubricRea
     def group_of(question: FormQuestion) -> str:
         return question.hash if by_criterion else question.axis
 
-    groups: dict[str, list[JudgedStatement]] = defaultdict(list)
+    groups: dict[str, list[JudgedItem]] = defaultdict(list)
     for labelled in labelled_statements(reading):
         groups[group_of(labelled.criterion)].append(labelled.statement)
     calibrated = set()
@@ -209,12 +193,12 @@ def _note_judges(request: MetricRequest, reading: RubricReading) -> None:
     assert reading.rubric is not None
     request.judged_by(reading.rubric.name, reading.judges.values())
     who = f"The majority of {names} judged" if len(reading.judges) > 1 else f"{names} judged"
-    by_condition = statements_by_condition(reading)
-    measured = agreement_with_experts(chain.from_iterable(by_condition.values()))
+    statements = statements_by_condition(reading)
+    measured = agreement_with_experts(chain.from_iterable(statements.values()))
     status = status_of(measured.n, measured.share, Trust(), of_each=measured.of_each)
     severity: Literal["low", "high"] = "low" if status == "calibrated" else "high"
     request.note(f"{who}; {in_words(status, measured)}.", severity, kind="judge", page="judges")
-    for text, differing in differing_errors(by_condition):
+    for text, differing in differing_errors(statements):
         request.note(text, differing, kind="judge", page="judges")
     if any(judge.name == RULE_JUDGE for judge in reading.judges.values()):
         request.note(f"{RULE_JUDGE}: {RULE_JUDGE_IN_WORDS}", "high", kind="judge")
@@ -234,15 +218,15 @@ class LabelledStatement(NamedTuple):
 
     model: str
     criterion: FormQuestion
-    statement: JudgedStatement
+    statement: JudgedItem
 
 
-def statements_by_condition(reading: RubricReading) -> dict[str, list[JudgedStatement]]:
+def statements_by_condition(reading: RubricReading) -> dict[str, list[JudgedItem]]:
     """Return condition → the verdicts met and not met, with those of people on a part of them."""
-    by_condition: dict[str, list[JudgedStatement]] = defaultdict(list)
+    statements: dict[str, list[JudgedItem]] = defaultdict(list)
     for labelled in labelled_statements(reading):
-        by_condition[labelled.model].append(labelled.statement)
-    return dict(by_condition)
+        statements[labelled.model].append(labelled.statement)
+    return dict(statements)
 
 
 def labelled_statements(reading: RubricReading) -> Iterator[LabelledStatement]:
@@ -257,7 +241,7 @@ def labelled_statements(reading: RubricReading) -> Iterator[LabelledStatement]:
         for answer in each.decided
         if answer.value in each.question.values and answer.counts
     }
-    for model, conversations in reading.by_condition().items():
+    for model, conversations in by_condition(reading.conversations).items():
         judged = [
             (played, [outcome for outcome in played.outcomes if outcome.status in ("met", "not met")])
             for played in conversations
@@ -270,4 +254,4 @@ def labelled_statements(reading: RubricReading) -> Iterator[LabelledStatement]:
         for (played, outcome), statement in zip(outcomes, statements, strict=True):
             worth = outcome.points * mean_size / point_sums(played.outcomes).attainable
             features = {"points": outcome.points, "length of the doctor's messages": played.characters}
-            yield LabelledStatement(model, outcome.criterion, replace(statement, worth=worth, features=features))
+            yield LabelledStatement(model, outcome.criterion, statement._replace(worth=worth, features=features))

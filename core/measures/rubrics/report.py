@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -20,6 +21,7 @@ from core.judging.rubric import AXES
 from core.measures.base import Columns, Comparison, Listed, MetricRequest, Row, Section, metric
 from core.measures.compare import Compared, difference_rows
 from core.measures.comparison import compare_cases
+from core.measures.conversations import by_condition, case_scores, grouped
 from core.measures.extent import changed_keys, read_extents
 from core.measures.rubrics.reading import ALL_AXES, EMPTY, FILTERS, JudgeOption, RubricOption, reading_with_notes
 from core.measures.rubrics.scores import (
@@ -27,7 +29,6 @@ from core.measures.rubrics.scores import (
     JudgedConversation,
     Outcome,
     Rule,
-    case_scores,
     clipped,
     conversation_score,
     judged_share,
@@ -76,22 +77,22 @@ def report_scores(
     reading = reading_with_notes(request, rubric, judge, calibrated)
     if rule != "points":
         request.note(RULE_WORDS[rule], kind="rule")
-    by_condition = reading.by_condition()
+    conditions = by_condition(reading.conversations)
     score = partial(conversation_score, rule=rule, least_judged=least_judged)
-    request.case_values = _case_values(by_condition, score)
-    for model, conversations in by_condition.items():
+    request.case_values = _case_values(conditions, score)
+    for model, conversations in conditions.items():
         for label, group, axis in _groups(conversations, by):
             if any(conversation.judged for conversation in group):
                 yield _score_row({"model": model, **label}, group, rule, axis, least_judged)
 
 
 def _case_values(
-    by_condition: Mapping[str, Sequence[JudgedConversation]], of: Callable[[JudgedConversation], float | None]
+    conditions: Mapping[str, Sequence[JudgedConversation]], of: Callable[[JudgedConversation], float | None]
 ) -> pd.DataFrame:
     """Return the scores of cases over all criteria as ``MetricRequest.case_values``."""
     rows = [
         (model, ALL_AXES, case, score)
-        for model, conversations in by_condition.items()
+        for model, conversations in conditions.items()
         for case, score in case_scores([c for c in conversations if c.judged], of).items()
     ]
     return pd.DataFrame(rows, columns=["model", "figure", "case_key", "value"])
@@ -114,13 +115,8 @@ def _groups(
     elif by == "axis":
         yield from (({"axis": axis}, conversations, axis) for axis in axes_of(conversations))
     else:
-        groups: dict[str, list[JudgedConversation]] = defaultdict(list)
-        for conversation in conversations:
-            groups[conversation.case_key if by == "case" else getattr(conversation, by) or "unknown"].append(
-                conversation
-            )
-        for name in sorted(groups):
-            yield {by: name}, groups[name], None
+        for name, group in grouped(conversations, attrgetter("case_key" if by == "case" else by)):
+            yield {by: name}, group, None
 
 
 def axes_of(conversations: Iterable[JudgedConversation]) -> list[str]:
@@ -185,7 +181,7 @@ def report_criteria(request: MetricRequest, rubric: RubricOption = None, judge: 
     """
     reading = reading_with_notes(request, rubric, judge)
     scope = {} if reading.rubric is None else _scopes(reading.rubric)
-    for model, conversations in reading.by_condition().items():
+    for model, conversations in by_condition(reading.conversations).items():
         by_criterion: dict[tuple[str, str], list[tuple[str, Outcome]]] = {}
         for conversation in conversations:
             for outcome in conversation.outcomes if conversation.judged else ():
@@ -246,7 +242,7 @@ def report_safety(
     and as passed.
     """
     reading = reading_with_notes(request, rubric, judge, calibrated)
-    for model, conversations in reading.by_condition().items():
+    for model, conversations in by_condition(reading.conversations).items():
         judged = [conversation for conversation in conversations if conversation.judged]
         yield from _failures_listed(model, judged) if part == "list" else _safety_rows(model, judged)
 
@@ -349,9 +345,10 @@ def report_differences(
 
     Differences are of unclipped scores, the second minus the first. p is corrected over all conditions and axes.
     """
+    reading = reading_with_notes(request, rubric, judge, calibrated)
     groups = {
         model: [conversation for conversation in conversations if conversation.judged]
-        for model, conversations in reading_with_notes(request, rubric, judge, calibrated).by_condition().items()
+        for model, conversations in by_condition(reading.conversations).items()
     }
     if len(groups) < 2:
         return

@@ -6,7 +6,7 @@ points. Criteria without a verdict that counts leave both sums and are counted, 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, get_args
@@ -15,6 +15,7 @@ from core.errors import UsageError
 from core.judging.form import CANNOT_JUDGE, Form, FormQuestion
 from core.judging.judgement import Judge, Judgement, Quotation
 from core.judging.words_rule import is_checkable
+from core.measures.conversations import Conversation
 
 Rule = Literal["points", "healthbench", "professional", "livemedbench"]
 RULES: tuple[Rule, ...] = get_args(Rule)
@@ -58,24 +59,14 @@ class Outcome(NamedTuple):
 
 
 @dataclass(frozen=True)
-class JudgedConversation:
-    """A conversation with the outcome of each criterion for its case.
+class JudgedConversation(Conversation):
+    """A conversation with the outcome of each criterion; ``characters`` is the length of all the doctor's messages."""
 
-    ``model`` is the condition; ``characters`` is the length of all the doctor's messages.
-    """
-
-    trial_id: str
-    model: str
-    doctor: str
-    case_key: str
-    dataset: str
-    specialty: str
     characters: int
     outcomes: tuple[Outcome, ...]
 
     @property
     def judged(self) -> bool:
-        """Whether a judge was asked about any of its criteria."""
         return any(outcome.why not in (NOT_ASKED, NO_RULE) for outcome in self.outcomes)
 
     @property
@@ -190,17 +181,6 @@ def score_bounds(
 
 def clipped(value: float) -> float:
     return min(1.0, max(0.0, value))
-
-
-def case_scores(
-    conversations: Iterable[JudgedConversation], score: Callable[[JudgedConversation], float | None]
-) -> dict[str, float]:
-    """Return case → the mean of the scores of its conversations; cases without a score are left out."""
-    by_case: dict[str, list[float]] = defaultdict(list)
-    for conversation in conversations:
-        if (value := score(conversation)) is not None:
-            by_case[conversation.case_key].append(value)
-    return {case_key: sum(values) / len(values) for case_key, values in by_case.items()}
 
 
 def unjudged_counts(conversations: Iterable[JudgedConversation]) -> Counter[str]:

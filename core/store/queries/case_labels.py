@@ -29,7 +29,7 @@ LabelField = Literal[
 """``specialty``: one of the twelve. ``single_diagnosis``: one diagnosis is clearly the likeliest.
 ``answer_in_vignette``: the vignette names the answer. ``accepted``: further answers that are as right.
 ``development``: the case was used to write prompts. ``date``: when the case was published (``core.dates``).
-``urgency``: 1 to 5 (``core.measures.urgency.levels``)."""
+``urgency``: 1 to 5 (``core.measures.urgency``)."""
 LABEL_FIELDS: tuple[LabelField, ...] = get_args(LabelField)
 LabelOrigin = Literal["person", "review", "file", "model"]
 YES, NO = "yes", "no"

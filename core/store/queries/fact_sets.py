@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import duckdb
 from pydantic import TypeAdapter, ValidationError
@@ -16,7 +16,7 @@ from core.case import Case
 from core.errors import AnamnesisError
 from core.store.queries.cases import CaseKey, cases_of
 from core.store.queries.scores import newest
-from core.store.tables import records
+from core.store.tables import CaseListRow
 from core.store.written import write
 from core.text.facts import AtomicFact, facts_of
 
@@ -45,17 +45,18 @@ def save_facts(connection: duckdb.DuckDBPyConnection, case: Case, facts: Sequenc
     if twice is not None:
         raise AnamnesisError(f"Two facts of {case.case_key} have the id {twice!r}: give each its own.")
     saved = FactSet(case.case_key, case.content_hash, tuple(facts), made_by, time.time())
-    write(connection, "facts", [{**vars(saved), "facts": _FACTS.dump_json(saved.facts).decode()}])
+    listed = _FACTS.dump_json(saved.facts).decode()
+    row = CaseListRow(case.case_key, case.content_hash, "facts", listed, made_by, saved.made_at)
+    write(connection, "case_list", [vars(row)])
     return saved
 
 
 def facts_saved(cursor: duckdb.DuckDBPyConnection, case: Case) -> FactSet | None:
     """Return the newest list saved for a case as it is now, or ``None``; one for an older content does not count."""
-    sql = """
-        SELECT case_key, content_hash, facts, made_by, made_at FROM fact_sets
-        WHERE case_key = ? AND content_hash = ? ORDER BY made_at DESC, rowid DESC LIMIT 1"""
-    rows = records(cursor.execute(sql, [case.case_key, case.content_hash]))
-    return _fact_set(rows[0]) if rows else None
+    sql = f"SELECT items, made_by, made_at FROM {newest('facts')} WHERE case_key = ? AND content_hash = ?"
+    for text, made_by, made_at in cursor.execute(sql, [case.case_key, case.content_hash]).fetchall():
+        return FactSet(case.case_key, case.content_hash, facts_from_json(text, case.case_key), made_by, made_at)
+    return None
 
 
 class FactsInUse(NamedTuple):
@@ -70,7 +71,7 @@ class FactsInUse(NamedTuple):
 
 def facts_in_use(cursor: duckdb.DuckDBPyConnection, keys: Collection[CaseKey]) -> dict[CaseKey, FactsInUse]:
     """Return key → the facts of the stored cases with these keys."""
-    sql = f"SELECT case_key, content_hash, facts::VARCHAR FROM {newest('fact_sets')}"
+    sql = f"SELECT case_key, content_hash, items::VARCHAR FROM {newest('facts')}"
     saved = {(case_key, content): text for case_key, content, text in cursor.execute(sql).fetchall()}
     found = {}
     for key, case in cases_of(cursor, keys).items():
@@ -80,10 +81,6 @@ def facts_in_use(cursor: duckdb.DuckDBPyConnection, keys: Collection[CaseKey]) -
         digest = hashlib.md5(f"{content}:{text or ''}".encode(), usedforsecurity=False).hexdigest()
         found[key] = FactsInUse(facts, digest)
     return found
-
-
-def _fact_set(row: dict[str, Any]) -> FactSet:
-    return FactSet(**{**row, "facts": facts_from_json(row["facts"], row["case_key"])})
 
 
 def facts_from_json(text: str, case_key: str) -> tuple[AtomicFact, ...]:

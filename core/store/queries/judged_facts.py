@@ -28,12 +28,11 @@ from core.text.facts import AtomicFact
 FORM = "facts"
 INVENTED = "invented"
 """The question about what the patient invented; the others are about the facts."""
-FactMark = Literal["asked", "volunteered", "withheld", "never_asked"]
-"""What became of a fact that the patient can tell.
+VerdictKind = Literal["asked", "volunteered", "withheld", "never_asked", "invented"]
+"""What became of a fact that the patient can tell, or an invention.
 
 ``asked``: told on request; ``volunteered``: told without a request; ``withheld``: requested and not told.
 """
-VerdictKind = Literal["asked", "volunteered", "withheld", "never_asked", "invented"]
 
 
 @dataclass(frozen=True)
@@ -198,8 +197,8 @@ _CONVERSATIONS = f"""conversations AS (
         SELECT chosen.* EXCLUDE (staffed), model, place,
             end_reason IN ('final_diagnosis', 'no_question', 'turn_cap') AS whole, against
         FROM chosen JOIN seated USING (run_id) JOIN trials USING (trial_id) JOIN (
-            SELECT case_key, content_hash, md5(content_hash || ':' || coalesce(facts::VARCHAR, '')) AS against
-            FROM cases LEFT JOIN {newest("fact_sets")} USING (case_key, content_hash)
+            SELECT case_key, content_hash, md5(content_hash || ':' || coalesce(items::VARCHAR, '')) AS against
+            FROM cases LEFT JOIN {newest("facts")} USING (case_key, content_hash)
         ) AS present_facts ON present_facts.case_key = chosen.case_key
             AND present_facts.content_hash = chosen.content_hash
         WHERE end_reason IS NOT NULL AND NOT staffed

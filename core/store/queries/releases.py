@@ -6,8 +6,9 @@ A release file is identified by its digest: an unchanged file is not imported ag
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import duckdb
 import orjson
@@ -19,7 +20,7 @@ from core.frameworks.base import Arm
 from core.journal import RunHeader
 from core.store.queries.cases import add_cases
 from core.store.rows import run_row
-from core.store.tables import ReleaseDocumentRow, ReleaseFileRow, ReleasePromptRow, RunCaseRow, delete_trials, insert
+from core.store.tables import ReleaseDocumentRow, ReleaseFileRow, RunCaseRow, delete_trials, insert
 
 FROM_TABLES = "[]"
 """Stored as the events of a trial that are rebuilt from the tables, so that nothing is stored twice."""
@@ -94,10 +95,9 @@ def write_release(connection: duckdb.DuckDBPyConnection, batch: ReleaseBatch) ->
     for path, (digest, content) in batch.documents.items():
         connection.execute("DELETE FROM release_documents WHERE path = ?", [path])
         insert(connection, [ReleaseDocumentRow(path, digest, content, now)])
-    insert(connection, [ReleasePromptRow(*template) for template in batch.templates.items()])
     insert(connection, _file_rows(batch, now))
     for run in batch.runs:
-        _describe_prompts(connection, run.header.run_id)
+        _describe_prompts(connection, run.header.run_id, batch.templates)
 
 
 def _remove_replaced(connection: duckdb.DuckDBPyConnection, batch: ReleaseBatch) -> None:
@@ -144,12 +144,15 @@ def _insert_runs(connection: duckdb.DuckDBPyConnection, runs: Sequence[ReleaseRu
     insert(connection, rows)
 
 
-def _describe_prompts(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
-    """Store in the settings of a run which prompts its conversations used."""
-    rows = connection.execute(_PROMPTS_OF_RUN, [run_id]).fetchall()
-    (settings,) = connection.execute("SELECT settings FROM runs WHERE run_id = ?", [run_id]).fetchall()[0]
-    prompts = {hash_: {"conversations": count, "template": template} for hash_, template, count in rows}
-    with_prompts = orjson.dumps({**orjson.loads(settings), "prompts": prompts}).decode()
+def _describe_prompts(connection: duckdb.DuckDBPyConnection, run_id: str, new: Mapping[str, str]) -> None:
+    """Store in the settings of a run which prompts its conversations used; ``new`` is hash → template."""
+    templates, settings = {**_templates(connection, run_id), **new}, _settings(connection, run_id)
+    prompts = {
+        hash_: {"conversations": count, "template": templates[hash_]}
+        for hash_, count in connection.execute(_PROMPTS_OF_RUN, [run_id]).fetchall()
+        if hash_ in templates
+    }
+    with_prompts = orjson.dumps({**settings, "prompts": prompts}).decode()
     joined = "+".join(sorted(prompts))  # all of them, so that no page treats several prompts as one
     connection.execute("UPDATE runs SET settings = ?, prompt_hash = ? WHERE run_id = ?", [with_prompts, joined, run_id])
 
@@ -170,9 +173,20 @@ _ADD = {
 }
 
 _PROMPTS_OF_RUN = """
-    WITH used AS (SELECT unnest(prompts) AS prompt_hash FROM release_files WHERE run_id = ? AND fault IS NULL)
-    SELECT prompt_hash, any_value(template), count(*) AS n FROM used JOIN release_prompts USING (prompt_hash)
+    SELECT prompt_hash, count(*) AS n
+    FROM (SELECT unnest(prompts) AS prompt_hash FROM release_files WHERE run_id = ? AND fault IS NULL)
     GROUP BY prompt_hash ORDER BY n DESC, prompt_hash"""
+
+
+def _settings(cursor: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, Any]:
+    (settings,) = cursor.execute("SELECT settings FROM runs WHERE run_id = ?", [run_id]).fetchall()[0]
+    return dict(orjson.loads(settings))
+
+
+def _templates(cursor: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, str]:
+    """Return hash → template of the doctor's prompts of a released run, the most frequent first."""
+    prompts = _settings(cursor, run_id).get("prompts", {})
+    return {prompt_hash: prompt["template"] for prompt_hash, prompt in prompts.items()}
 
 
 @dataclass(frozen=True)
@@ -263,13 +277,10 @@ class ReleasePrompts:
 
 def release_prompts(cursor: duckdb.DuckDBPyConnection, run_id: str, case_key: str) -> ReleasePrompts | None:
     """Return the doctor's prompts of a case in a release, or ``None`` if none are stored."""
-    sql = """
-        SELECT template FROM (
-            SELECT unnest(prompts) AS prompt_hash, generate_subscripts(prompts, 1) AS place FROM release_files
-            WHERE run_id = $run_id AND case_key = $case_key AND fault IS NULL)
-        JOIN release_prompts USING (prompt_hash) ORDER BY place"""
-    parameters = {"run_id": run_id, "case_key": case_key}
-    templates = tuple(template for (template,) in cursor.execute(sql, parameters).fetchall())
+    sql = "SELECT prompts FROM release_files WHERE run_id = $run_id AND case_key = $case_key AND fault IS NULL"
+    parameters, of_run = {"run_id": run_id, "case_key": case_key}, _templates(cursor, run_id)
+    files = cursor.execute(sql, parameters).fetchall()
+    templates = tuple(of_run[prompt] for (prompts,) in files for prompt in prompts if prompt in of_run)
     trials = tuple(number for (number,) in cursor.execute(_SPOKEN, parameters).fetchall())
     return ReleasePrompts(templates, trials) if templates else None
 
@@ -279,7 +290,7 @@ def templates_of_runs(cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str])
     return [
         (run_id, prompt_hash, template)
         for run_id in run_ids
-        for prompt_hash, template, _ in cursor.execute(_PROMPTS_OF_RUN, [run_id]).fetchall()
+        for prompt_hash, template in _templates(cursor, run_id).items()
     ]
 
 

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from core.errors import AnamnesisError
 from core.frameworks.base import framework
 from core.judging.form import RUBRIC
+from core.store.former_rows import criterion_of
 from core.store.queries.runs import CAMPAIGNS
 from core.store.review_records import (
     AnnotatedItem,
@@ -127,18 +128,26 @@ def reviews(cursor: duckdb.DuckDBPyConnection) -> list[Review]:
 
 def reviewed_runs(cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> set[str]:
     """Return those of the runs of which a review has a conversation, an answer, or a pair with one."""
-    items = [item for (item,) in cursor.execute("SELECT DISTINCT item FROM review_items").fetchall()]
-    trials = sorted({trial for item in items for trial in parse_item(item).trials})
+    items = [item for (listed,) in cursor.execute("SELECT items FROM reviews").fetchall() for item in _items(listed)]
+    trials = sorted({trial for item in items for trial in parse_item(item.item).trials})
     sql = "SELECT DISTINCT run_id FROM trials WHERE list_contains($1, run_id) AND list_contains($2, trial_id)"
     return {run_id for (run_id,) in cursor.execute(sql, [list(run_ids), trials]).fetchall()}
 
 
 def items_of(cursor: duckdb.DuckDBPyConnection, review_id: str) -> list[ReviewItem]:
-    sql = "SELECT item, number, annotators, questions FROM review_items WHERE review_id = ? ORDER BY number"
-    return [
-        ReviewItem(item, number, tuple(annotators), tuple(questions or ()))
-        for item, number, annotators, questions in cursor.execute(sql, [review_id]).fetchall()
-    ]
+    rows = cursor.execute("SELECT items FROM reviews WHERE review_id = ?", [review_id]).fetchall()
+    return [item for (listed,) in rows for item in _items(listed)]
+
+
+def _items(listed: str) -> list[ReviewItem]:
+    """Return items as they are stored; a criterion of a conversation, as up to version 0.6, is a question about it."""
+    items = []
+    for stored in sorted(orjson.loads(listed), key=lambda stored: stored["number"]):
+        item, questions = stored["item"], tuple(stored.get("questions") or ())
+        if criterion := criterion_of(item):
+            item, questions = criterion[0], (criterion[1], f"{criterion[1]}:words")
+        items.append(ReviewItem(item, stored["number"], tuple(stored["annotators"]), questions))
+    return items
 
 
 def _review(row: dict[str, Any]) -> Review:

@@ -7,32 +7,23 @@ judged; points, axis and priority are read from the rubric when scores are compu
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple
+from dataclasses import asdict
+from typing import Any
 
 import duckdb
 
 from core import access
 from core.store.queries.judgements import JUDGEABLE
 from core.store.selection import Selection, select
-from core.store.tables import records
+from core.store.tables import RubricRow, records
 from core.store.written import withdraw, write
 
 
-class RubricVersion(NamedTuple):
-    """A saved version of a rubric as JSON, by whom and when (seconds since 1970)."""
-
-    name: str
-    rubric_hash: str
-    rubric: str
-    made_by: str
-    made_at: float
-
-
-def add_rubric(connection: duckdb.DuckDBPyConnection, name: str, rubric_hash: str, rubric: str) -> RubricVersion:
+def add_rubric(connection: duckdb.DuckDBPyConnection, name: str, rubric_hash: str, rubric: str) -> RubricRow:
     """Journal and add a version. Needs a write lease."""
     access.require("run")
-    version = RubricVersion(name, rubric_hash, rubric, access.visitor().name, time.time())
-    write(connection, "rubric", [version._asdict()])
+    version = RubricRow(name, rubric_hash, rubric, access.visitor().name, time.time())
+    write(connection, "rubric", [asdict(version)])
     return version
 
 
@@ -42,10 +33,9 @@ def remove_rubric(connection: duckdb.DuckDBPyConnection, name: str) -> int:
     return withdraw(connection, "rubric", "name", [name])
 
 
-def saved_rubrics(cursor: duckdb.DuckDBPyConnection, name: str | None = None) -> list[RubricVersion]:
+def saved_rubrics(cursor: duckdb.DuckDBPyConnection, name: str | None = None) -> list[RubricRow]:
     """Return the newest version of each rubric, by name; of one rubric if ``name`` is given."""
-    rows = records(cursor.execute(_NEWEST, {"name": name}))
-    return [RubricVersion(**row) for row in rows]
+    return [RubricRow(**row) for row in records(cursor.execute(_NEWEST, {"name": name}))]
 
 
 def last_rubric(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> str | None:
@@ -73,7 +63,7 @@ def unjudgeable_conversations(
     return cursor.execute(f"WITH {_CONVERSATIONS} {_UNJUDGEABLE}").fetchall()
 
 
-_COLUMNS = ", ".join(RubricVersion._fields)
+_COLUMNS = ", ".join(RubricRow.stored_in.columns)
 _NEWEST = f"""
     SELECT {_COLUMNS} FROM rubrics WHERE $name::VARCHAR IS NULL OR name = $name
     QUALIFY row_number() OVER (PARTITION BY name ORDER BY made_at DESC, rowid DESC) = 1 ORDER BY name"""

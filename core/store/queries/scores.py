@@ -34,8 +34,8 @@ TrialPart = Literal["answers", "calls", "summary", "probes"]
 """Parts of a trial, in addition to its conversation, that a measure may need."""
 
 
-Lists = Literal["history_items", "fact_sets"]
-"""Tables with lists by case, made by people, models or rules; the newest of a case counts."""
+Lists = Literal["facts", "items"]
+"""Kinds of lists of cases, by people, models or rules; the newest of a case counts."""
 
 
 class Evidence(NamedTuple):
@@ -90,10 +90,9 @@ def current_scores(measure: Reader) -> str:
     """
     lists, against, listed = "", "content_hash", "NULL"
     if measure.against:
-        column = _LISTS[measure.against]
-        lists = f"LEFT JOIN (SELECT *, md5({column}::VARCHAR) AS digest FROM {newest(measure.against)}) AS lists "
+        lists = f"LEFT JOIN (SELECT *, md5(items::VARCHAR) AS digest FROM {newest(measure.against)}) AS lists "
         lists += "USING (case_key, content_hash)"
-        against, listed = "content_hash || coalesce(':' || digest, '')", f"json_array_length({column})"
+        against, listed = "content_hash || coalesce(':' || digest, '')", "json_array_length(items)"
     return f"""own AS NOT MATERIALIZED (
         SELECT *, rowid AS ordinal FROM scores WHERE measure = $measure AND measure_version = $version
     ), looked AS (
@@ -117,15 +116,14 @@ def key(measure: Reader) -> dict[str, str]:
 
 
 def newest(lists: Lists) -> str:
-    """Return SQL for a table of the newest list of each case, without rows that have no list (``_NO_LIST``)."""
+    """Return SQL for a table of the newest list of each case."""
     last = "row_number() OVER (PARTITION BY case_key, content_hash ORDER BY made_at DESC, rowid DESC) = 1"
-    others = " OR ".join(f"starts_with(made_by, '{prefix}')" for prefix in _NO_LIST)
-    return f"(SELECT * FROM {lists} WHERE NOT ({others}) QUALIFY {last})"
+    return f"(SELECT * FROM case_lists WHERE kind = '{lists}' QUALIFY {last})"
 
 
 def lists_of(cursor: duckdb.DuckDBPyConnection, lists: Lists, cases: Iterable[CaseKey]) -> dict[CaseKey, str]:
     """Return case → its newest list as JSON; cases without a list are omitted."""
-    sql = f"SELECT case_key, content_hash, {_LISTS[lists]} FROM {newest(lists)} WHERE list_contains($keys, case_key)"
+    sql = f"SELECT case_key, content_hash, items FROM {newest(lists)} WHERE list_contains($keys, case_key)"
     rows = cursor.execute(sql, {"keys": [case_key for case_key, _ in cases]}).fetchall()
     return {(case_key, content_hash): items for case_key, content_hash, items in rows}
 
@@ -274,17 +272,6 @@ NO_SUMMARIES = Summaries()
 def summaries_by_run(cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> dict[str, Summaries]:
     parameters = {"measure": MEASURE, "version": VERSION, "run_ids": list(run_ids)}
     return {run_id: Summaries(*numbers) for run_id, *numbers in cursor.execute(_UNSAID, parameters).fetchall()}
-
-
-OPENING = "opening "
-"""Prefix of ``made_by`` in rows of ``history_items`` that have the opening request of a case, as at most one item."""
-NO_ITEMS = "no items "
-"""Prefix of ``made_by`` in rows of ``history_items`` of a model that was asked for items and gave no valid reply."""
-_NO_LIST = (OPENING, NO_ITEMS)
-
-
-_LISTS: Mapping[Lists, str] = {"history_items": "items", "fact_sets": "facts"}
-"""Table → the column with the list."""
 
 
 _READ: Mapping[Trials, str] = {

@@ -6,34 +6,15 @@ Only conversations with a reply of a patient are included; messages are counted 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import duckdb
 import pandas as pd
 
-from core.judging.patient_rule import KINDS, ReplyMark, ReplyMarkKind
+from core.judging.patient_rule import KINDS, ReplyMarkKind
 from core.store.queries.scores import Reader, current_scores, key
 from core.store.selection import Selection, choose, select
 from core.store.tables import records
-
-
-@dataclass(frozen=True)
-class Hit:
-    """A mark with its context: its conversation, the doctor's message before it (``question``), the complete reply."""
-
-    trial_id: str
-    run_id: str
-    doctor: str
-    patient: str
-    persona: str
-    protocol: str
-    case_key: str
-    dataset: str | None
-    specialty: str | None
-    trial: int
-    mark: ReplyMark
-    question: str
-    text: str
 
 
 def conversations(
@@ -62,17 +43,14 @@ def hits(
     *,
     words: str | None = None,
     limit: int | None = 50,
-    offset: int = 0,
-) -> tuple[int, list[Hit]]:
-    """Return the number of hits of these kinds, and a page of them ordered by run, case, trial and turn.
+) -> list[dict[str, Any]]:
+    """Return the first ``limit`` hits of these kinds by run, case, trial and turn.
 
-    ``words`` keeps only hits that contain it, ignoring case. A page after the last one is empty, with the number 0.
+    ``question`` is the doctor's message before the ``reply``. ``words`` selects hits that contain it, ignoring case.
     """
     select(cursor, selection)
-    values = {**key(measure), "kinds": list(kinds), "words": words, "limit": limit, "offset": offset}
-    rows = records(cursor.execute(_HITS.format(current_scores=current_scores(measure)), values))
-    total = max([0, *(row.pop("total") for row in rows)])
-    return total, [Hit(mark=ReplyMark(*(row.pop(name) for name in ReplyMark._fields)), **row) for row in rows]
+    values = {**key(measure), "kinds": list(kinds), "words": words, "limit": limit}
+    return records(cursor.execute(_HITS.format(current_scores=current_scores(measure)), values))
 
 
 def offer(cursor: duckdb.DuckDBPyConnection) -> pd.DataFrame:
@@ -108,14 +86,14 @@ _HITS = f"""
         SELECT trial_id, name AS kind, unnest(from_json(evidence, '{_EVIDENCE}'), max_depth := 2)
         FROM current_scores WHERE list_contains($kinds::VARCHAR[], name) AND value > 0
     ), page AS (
-        SELECT conversations.* EXCLUDE (content_hash), turn, kind, words, start, start + length(words) AS "end",
-            coalesce(detail, '') AS detail, count(*) OVER () AS total
+        SELECT conversations.*, turn, kind, words, start, coalesce(detail, '') AS detail
         FROM hits JOIN conversations USING (trial_id)
         WHERE ($words::VARCHAR IS NULL OR contains(lower(words), lower($words)))
-        ORDER BY run_id, {_NATURAL}, trial, turn, start LIMIT $limit OFFSET $offset
+        ORDER BY run_id, {_NATURAL}, trial, turn, start LIMIT $limit
     )
-    SELECT page.*, coalesce((SELECT arg_max(before.text, before.turn) FROM utterances AS before
+    SELECT kind, words, detail, reply.text AS reply, coalesce((
+            SELECT arg_max(before.text, before.turn) FROM utterances AS before
             WHERE before.trial_id = page.trial_id AND before.turn < page.turn AND before.role = 'doctor'), '')
-        AS question, reply.text
+        AS question, page.trial_id, page.turn, case_key AS case, doctor, patient
     FROM page JOIN utterances AS reply ON reply.trial_id = page.trial_id AND reply.turn = page.turn
     ORDER BY run_id, {_NATURAL}, trial, page.turn, start"""

@@ -15,7 +15,7 @@ def urgency_conversations(
 ) -> list[dict[str, Any]]:
     """Return the selected trials with a conversation, in the order of conditions and cases.
 
-    The keys are fields of ``core.measures.urgency.report.TriagedConversation``; level and source are those of the
+    The keys are fields of ``core.measures.urgency.TriagedConversation``; level and source are those of the
     case's label, ``None`` and empty without one.
     """
     select(cursor, selection)

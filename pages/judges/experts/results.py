@@ -1,7 +1,6 @@
 """Results of reviews: counts while a review is blinded, then figures by model; the release; graders."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import streamlit as st
@@ -158,11 +157,8 @@ def draw_results() -> None:
 
 def _draw_judging(state: ReviewState) -> None:
     """Draw the start of a job in which a model answers the form of a review, too."""
-    job = Judging(state.form.name, review=state.review.review_id)
     with st.expander("Have a model judge these items", icon=":material/rate_review:"):
-        draw_judging(
-            Judging, lambda model, address: replace(job, by=(model,), base_url=address), "experts_rating", job.instance
-        )
+        draw_judging(Judging(state.form.name, review=state.review.review_id), "experts_rating")
 
 
 def _draw_filling(state: ReviewState) -> None:

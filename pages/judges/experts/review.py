@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from itertools import zip_longest
+from typing import Any
 
 import streamlit as st
 
@@ -36,19 +37,10 @@ ERROR_KEY = "experts_trouble"
 """Session key of an error in a callback, which the next rerun shows."""
 
 
-def _store(
-    review_id: str,
-    number: int,
-    annotator: str,
-    question: str,
-    value: str = "",
-    reason: str = "",
-    seconds: float | None = None,
-    words: tuple[Quotation, ...] | None = None,
-) -> None:
-    """Store an annotator’s input (``record``); an error is kept for the next rerun."""
+def _store(review_id: str, number: int, annotator: str, question: str, value: str = "", **more: Any) -> None:
+    """Store an annotator’s input (``record``); the next rerun shows an error."""
     try:
-        record(Store(), review_id, number, annotator, question, value, reason, seconds, words)
+        record(Store(), review_id, number, annotator, question, value, **more)
     except AnamnesisError as error:
         st.session_state[ERROR_KEY] = str(error)
 
@@ -199,7 +191,7 @@ def _record_answer(
 ) -> None:
     reason = st.session_state.get(reason_key, "")
     seconds = time.time() - st.session_state.get(f"{key}_opened", time.time())
-    _store(review_id, number, annotator, question, value, reason, seconds)
+    _store(review_id, number, annotator, question, value, reason=reason, seconds=seconds)
     if ERROR_KEY not in st.session_state:
         st.session_state.pop(key, None)
 

@@ -4,48 +4,45 @@ Facts come from rules, from a model, or from a person; the saved list of a case 
 which facts the doctor asked for and what the patient invented.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pandas as pd
 import streamlit as st
 
 from core.agents.fact_splitter import FactSplitter, SplitFacts
 from core.case import Case
-from core.events import Event, Started, Utterance
+from core.events import Event, Utterance
 from core.figures.curves import Point, curves
 from core.figures.style import Axis
 from core.jobs.judge import Judging
-from core.judging.judgement import Judge
+from core.judging.form import form_named
+from core.judging.judgement import Judge, Quotation
 from core.measures.failures import agreement_with_people
 from core.measures.ledger import judge_key
+from core.measures.rubrics.scores import Outcome
 from core.stats.differences import PairedCounts
 from core.store.database import Store
 from core.store.queries.fact_sets import FactSet, facts_saved, save_facts
-from core.store.queries.judged_facts import FORM, FactMark, JudgedPatient, PatientVerdict, judged_patients, judges
+from core.store.queries.judged_facts import FORM, JudgedPatient, VerdictKind, judged_patients, judges
 from core.store.selection import Selection
 from core.text.facts import AtomicFact, facts_of, with_ids
 from core.text.topics import TOPICS
 from pages.kit.cached import ask, cached_query
+from pages.kit.case.verdicts import draw_questions, trial_of
 from pages.kit.controls import choose
-from pages.kit.figures import draw_figure, is_dark
+from pages.kit.figures import draw_figure
 from pages.kit.jobs import draw_judging, draw_question
 from pages.kit.look import plain, show_errors
-from pages.kit.messages import Mark, draw_messages
 from pages.kit.names import case_name, model_name
-from pages.kit.tables import draw_table
 from pages.kit.visitor import only
 
-_MARK: dict[FactMark, str] = {
-    "asked": "✓ Asked", "volunteered": "↑ Volunteered", "withheld": "✗ Withheld", "never_asked": "✗ Never asked",
-}  # fmt: skip
-_INK: dict[FactMark, tuple[str, str]] = {
-    "asked": ("#00694A", "#3DCB9B"),
-    "volunteered": ("#005C8F", "#7CC4EE"),
-    "withheld": ("#8A6100", "#E6B450"),
-    "never_asked": ("#B03A00", "#FF8A50"),
+_COUNTS: dict[VerdictKind, tuple[str, str]] = {
+    "asked": ("Asked", "Facts that the doctor asked for."),
+    "volunteered": ("Volunteered", "Told by the patient without a question."),
+    "withheld": ("Withheld", "Asked for, but not told."),
+    "never_asked": ("Never asked", "The patient could have told them."),
+    "invented": ("Invented", "What the case does not support."),
 }
-"""Mark → its colour on a light and on a dark background."""
 _LINE = {"told": "#0072B2"}
 _BY_RULE = "rules"
 _BY_HAND = "a person"
@@ -65,13 +62,6 @@ def facts_in_use(case: Case) -> tuple[AtomicFact, ...]:
     return facts_of(case, saved.facts if saved else None)
 
 
-def trial_of(events: Sequence[Event]) -> str | None:
-    """Return the id of the trial with these events; ``None`` if the trial has not finished."""
-    started = next((event for event in events if isinstance(event, Started)), None)
-    over = any(event.kind == "finished" for event in events)
-    return started.trial_id if started is not None and over else None
-
-
 def draw_facts_ledger(case: Case, events: Sequence[Event], key: str) -> None:
     """Draw the facts of a case: the newest judgements with totals, the form that starts judging, and the editor."""
     messages = [event for event in events if isinstance(event, Utterance)]
@@ -85,7 +75,9 @@ def draw_facts_ledger(case: Case, events: Sequence[Event], key: str) -> None:
     if judged is None:
         st.info("Not judged yet: only a model can judge the facts.", icon=":material/gavel:")
     else:
-        _draw_figures(judged)
+        with st.container(border=True, horizontal=True):
+            for kind, (label, words) in _COUNTS.items():
+                st.metric(label, len(judged.of(kind)), help=words, width="content")
         draw_figure(
             lambda dark: curves(
                 [Point("told", turn + 1, share) for turn, share in coverage(judged, len(messages))],
@@ -102,23 +94,10 @@ def draw_facts_ledger(case: Case, events: Sequence[Event], key: str) -> None:
             f"One conversation on {case_name(case.case_key)}; {len(judged.facts)} facts that a patient can tell, "
             f"judged by {judge_words(judged.judge)}.",
         )
-    _draw_facts(facts, judged, messages, key)
+    draw_questions(outcomes_of(facts, judged), events, f"{key}_facts")
+    st.caption("Facts known only from examination or tests are not judged.")
     draw_patient(trial_of(events), key)
     _draw_editor(case, key)
-
-
-def _draw_figures(judged: JudgedPatient) -> None:
-    facts = len(judged.facts)
-    figures = {
-        "Asked": (f"{len(judged.of('asked'))} of {facts}", "Facts that the doctor asked for."),
-        "Volunteered": (str(len(judged.of("volunteered"))), "Told by the patient without a question."),
-        "Withheld": (str(len(judged.of("withheld"))), "Asked for, but not told."),
-        "Never asked": (str(len(judged.of("never_asked"))), "The patient could have told them."),
-        "Invented": (str(len(judged.of("invented"))), "What the case does not support."),
-    }
-    with st.container(border=True, horizontal=True):
-        for label, (value, words) in figures.items():
-            st.metric(label, value, help=words, width="content")
 
 
 def coverage(judged: JudgedPatient, messages: int) -> list[tuple[int, float]]:
@@ -127,67 +106,19 @@ def coverage(judged: JudgedPatient, messages: int) -> list[tuple[int, float]]:
     return [(number, sum(turn <= number for turn in turns_of_facts) / len(judged.facts)) for number in range(messages)]
 
 
-def facts_frame(facts: Sequence[AtomicFact], verdicts: Mapping[str, PatientVerdict]) -> pd.DataFrame:
-    """Return a row for each fact with its mark; ``verdicts`` are by fact id, messages are counted from 1."""
-    rows = []
-    for fact in facts:
-        verdict = verdicts.get(fact.id)
-        turn = verdict.turn if verdict else None
-        rows.append(
-            {
-                "Mark": _mark_words(fact, verdict),
-                "Message": "–" if turn is None else str(turn + 1),
-                "Fact": f"{fact.key[:1].upper()}{fact.key[1:]}: {fact.text}",
-                "Topic": fact.topic,
-            }
-        )
-    return pd.DataFrame(rows)
-
-
-def _mark_words(fact: AtomicFact, verdict: PatientVerdict | None) -> str:
-    if verdict is not None and verdict.kind != "invented":
-        return _MARK[verdict.kind]
-    return "Not judged" if fact.told else "– Not for the patient"
-
-
-def _draw_facts(
-    facts: Sequence[AtomicFact], judged: JudgedPatient | None, messages: Sequence[Utterance], key: str
-) -> None:
-    """Draw the facts as a table; a chosen fact shows the messages behind its mark."""
+def outcomes_of(facts: Sequence[AtomicFact], judged: JudgedPatient | None) -> list[Outcome]:
+    """Return what became of each fact that the patient can tell, with the quoted words."""
+    (question,) = (question for question in form_named(FORM).questions if question.each)
     verdicts = {verdict.fact: verdict for verdict in judged.facts} if judged else {}
-    frame = facts_frame(facts, verdicts)
-    inks = {_MARK[name]: ink[is_dark()] for name, ink in _INK.items()}
-    chosen = f"{key}_fact"
-    draw_table(
-        frame,
-        f"{key}_facts",
-        {
-            "Fact": st.column_config.TextColumn(width="large"),
-            "Mark": st.column_config.TextColumn(width=118),
-            "Message": st.column_config.TextColumn(
-                help="The patient's message that told or withheld the fact.", width=68
-            ),
-        },
-        on_row=lambda row: st.session_state.update({chosen: row}),
-        styled=lambda rows: rows.style.map(lambda mark: f"color: {inks.get(mark, '')}", subset=["Mark"]),
-        height="content" if len(frame) <= 10 else 400,
-        download="",
-        alt="Facts of the case with their marks",
-    )
-    st.caption(
-        "Choose a fact to see the messages behind its mark. Facts known only from examination or tests are not judged."
-    )
-    place = st.session_state.get(chosen)
-    if place is None or place >= len(facts):
-        return
-    fact = facts[place]
-    verdict = verdicts.get(fact.id)
-    st.markdown(f"**{plain(fact.text)}** :gray[· as a patient says it: {plain(fact.lay)}]")
-    if verdict is None or verdict.turn is None:
-        st.caption("No message asked for it or told it." if verdict else "Not judged.")
-        return
-    shown = [message for message in messages if message.turn in (verdict.turn - 1, verdict.turn)]
-    draw_messages(shown, [Mark(verdict.words)])
+    outcomes = []
+    for fact in (fact for fact in facts if fact.told):
+        asked, verdict = question.model_copy(update={"id": fact.id, "wording": fact.text}), verdicts.get(fact.id)
+        if verdict is None or verdict.turn is None:
+            outcomes.append(Outcome(asked, verdict.kind if verdict else "unjudged"))
+        else:  # a withheld fact is quoted from the doctor's question
+            quoted = Quotation(verdict.turn - (verdict.kind == "withheld"), verdict.words)
+            outcomes.append(Outcome(asked, verdict.kind, quotations=(quoted,)))
+    return outcomes
 
 
 def _draw_editor(case: Case, key: str) -> None:
@@ -362,14 +293,4 @@ def draw_patient(trial_id: str | None, key: str) -> None:
         if trial_id is None:
             st.caption("It can be judged when the trial has ended and is stored.")
         else:
-            draw_form(key, trials=(trial_id,))
-
-
-def draw_form(key: str, **scope: Any) -> None:
-    """Draw the form that starts judging, or the progress of the job; ``scope`` are parameters of ``Judging``."""
-    draw_judging(
-        Judging,
-        lambda model, address: Judging(FORM, (model,), base_url=address, **scope),
-        f"{key}_facts",
-        Judging(FORM, **scope).instance,
-    )
+            draw_judging(Judging(FORM, trials=(trial_id,)), f"{key}_facts")

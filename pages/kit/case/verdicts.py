@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from core.case import Case
-from core.events import Event, Utterance
+from core.events import Event, Started, Utterance
 from core.jobs.judge import Judging
 from core.judging.form import RUBRIC, Form, FormQuestion
 from core.judging.form import forms as form_files
@@ -20,7 +20,6 @@ from core.store.queries.judgements import judgements
 from core.store.review_records import AnnotatedItem
 from core.store.selection import Selection
 from pages.kit.cached import cached_query, read
-from pages.kit.case.facts import trial_of
 from pages.kit.controls import choose
 from pages.kit.jobs import draw_judging
 from pages.kit.look import plain
@@ -48,6 +47,13 @@ def _judged_forms(store: Store, trial_id: str) -> tuple[str, ...]:
         return tuple(sorted({a.form for a in judgements(cursor, subjects=[subject], kinds=("model", "rule"))}))
 
 
+def trial_of(events: Sequence[Event]) -> str | None:
+    """Return the id of the trial with these events; ``None`` if the trial has not finished."""
+    started = next((event for event in events if isinstance(event, Started)), None)
+    over = any(event.kind == "finished" for event in events)
+    return started.trial_id if started is not None and over else None
+
+
 def status_words(question: FormQuestion, status: str) -> str:
     if question.priority == "must not" and status in _MUST_NOT:
         return _MUST_NOT[status]
@@ -68,20 +74,15 @@ def draw_verdicts(case: Case, events: Sequence[Event], key: str) -> None:
     form = forms.get(f"{RUBRIC}{name}") or forms[name]
     outcomes = _stored_outcomes(trial_id, form, key)
     questions = form.questions_for(case.case_key, case.specialty or "")
-    _draw_questions(outcomes or [Outcome(question, "unjudged", "no request") for question in questions], events, key)
+    draw_questions(outcomes or [Outcome(question, "unjudged", "no request") for question in questions], events, key)
     with st.expander("Have a model judge these questions", icon=":material/gavel:", expanded=not outcomes):
         if trial_id is None:
             st.caption("It can be judged when the trial has ended and is stored.")
         elif "model" not in form.by:
             st.caption("Only the doctor’s own model answers this form.")
         else:
-            trials = (trial_id,)
-
-            def make(model: str, address: str | None) -> Judging:
-                return Judging(form.name, (model,), trials=trials, base_url=address)
-
             rule = (RULE_JUDGE, BY_RULE) if form.name.startswith(RUBRIC) else None
-            draw_judging(Judging, make, f"{key}_rubric", make(RULE_JUDGE, None).instance, rule)
+            draw_judging(Judging(form.name, trials=(trial_id,)), f"{key}_rubric", rule)
 
 
 def _stored_outcomes(trial_id: str | None, form: Form, key: str) -> Sequence[Outcome]:
@@ -143,8 +144,8 @@ def _verified(outcome: Outcome) -> list[Quotation]:
     return [quotation for quotation in outcome.quotations if quotation.state != "unverified"]
 
 
-def _draw_questions(outcomes: Sequence[Outcome], events: Sequence[Event], key: str) -> None:
-    """Draw the criteria as a table; a chosen one shows the judge's reason and the quoted messages."""
+def draw_questions(outcomes: Sequence[Outcome], events: Sequence[Event], key: str) -> None:
+    """Draw the questions as a table; a chosen one shows the judge's reason and the quoted messages."""
     chosen = f"{key}_criterion"
     frame = questions_frame(outcomes)
     draw_table(
@@ -158,9 +159,9 @@ def _draw_questions(outcomes: Sequence[Outcome], events: Sequence[Event], key: s
         on_row=lambda row: st.session_state.update({chosen: row}),
         height="content" if len(frame) <= 15 else 480,
         download="",
-        alt="Criteria of the rubric with their verdicts",
+        alt="Questions with their verdicts",
     )
-    st.caption("Choose a criterion to read the quoted messages.")
+    st.caption("Choose a line to read the quoted messages.")
     place = st.session_state.get(chosen)
     if place is None or place >= len(outcomes):
         return

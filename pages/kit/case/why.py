@@ -14,7 +14,8 @@ from core.frameworks.base import Arm
 from core.measures.attribution import AFTER_CONVERSATION, APPLIES, AnswerEvidence, Attribution, Cause, attribute
 from core.measures.belief import RIGHT, Trajectory, is_right, trajectory
 from core.store.queries.answers import FAILED, WrongAnswer
-from pages.kit.case.facts import draw_patient, judgements_of, trial_of
+from pages.kit.case.facts import draw_patient, judgements_of
+from pages.kit.case.verdicts import trial_of
 from pages.kit.figures import draw_figure
 from pages.kit.look import arm as arm_words
 from pages.kit.look import badge, plain

@@ -24,7 +24,7 @@ def test_rates_hits_and_a_sample(db: Path, capsys: pytest.CaptureFixture[str]) -
     ]
     assert main(["report", "patients", "--part", "hits", "--words", "papul", "--format", "json"]) == 0
     (hit,) = json.loads(capsys.readouterr().out)
-    assert (hit["words"], hit["detail"], hit["trial"], hit["turn"]) == ("papules", "small bump", "m1/1/0", 5)
+    assert (hit["words"], hit["detail"], hit["trial_id"], hit["turn"]) == ("papules", "small bump", "m1/1/0", 5)
     assert main(["report", "patients", "--part", "sample", "--limit", "1", "--models", "m2", "--format", "json"]) == 0
     assert [row["doctor"] for row in json.loads(capsys.readouterr().out)] == ["m2"]
     # a rate is given only for rules of sufficient precision

@@ -38,7 +38,7 @@ EXPORTS = {
     "study.zip": ["bundle", "make", RUN, "--out", "{out}"],
 }
 QUOTING = (
-    *("prefix_answers", "variants", "scores", "completions", "fact_sets", "history_items", "profiles", "judgements"),
+    *("prefix_answers", "variants", "scores", "completions", "case_lists", "profiles", "judgements"),
 )
 """Tables whose rows quote cases or conversations."""
 

@@ -116,7 +116,7 @@ def registry() -> Registry:
 
 def words(store: Store) -> list[str]:
     with store.read() as cursor:
-        rows = cursor.execute("SELECT items FROM history_items ORDER BY case_key").fetchall()
+        rows = cursor.execute("SELECT items FROM case_lists ORDER BY case_key").fetchall()
     return [json.loads(items)[0]["value"] for (items,) in rows]
 
 

@@ -17,7 +17,7 @@ from core.journal import journal_path, read_header
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.history_items import add_items, stored_items
-from core.store.tables import HistoryItemsRow
+from core.store.tables import CaseListRow
 from core.text.case_items import HistoryItem, itemized, items_by_rule, items_to_json
 from tests.core.jobs.workshop import begun, go, registry, small_cases, trial_lines
 from tests.support.campaigns import beside_rules
@@ -35,7 +35,8 @@ def store_items(items: tuple[HistoryItem, ...], made_by: str = "mediq") -> None:
     (case,) = small_cases(1)
     with Store().write() as connection:
         add_items(
-            connection, [HistoryItemsRow(case.case_key, case.content_hash, items_to_json(items), made_by, time.time())]
+            connection,
+            [CaseListRow(case.case_key, case.content_hash, "items", items_to_json(items), made_by, time.time())],
         )
 
 

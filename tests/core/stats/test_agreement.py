@@ -25,7 +25,7 @@ def by_case(items: list[list[str]], cases: list[int] | None = None) -> dict[str,
     table = np.zeros((max(cases, default=0) + 1, 2, 2))
     for (first, second), case in zip(items, cases, strict=True):
         table[case, YES_NO.index(first), YES_NO.index(second)] += 1
-    return agreement_by_case([table])[0]
+    return agreement_by_case(table)
 
 
 def test_cohens_kappa_of_a_two_by_two_table() -> None:

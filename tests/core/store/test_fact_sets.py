@@ -9,6 +9,7 @@ import pytest
 from core.errors import AnamnesisError
 from core.store.database import Store
 from core.store.queries.fact_sets import facts_saved, save_facts
+from core.store.tables import CaseListRow, insert
 from core.text.facts import AtomicFact
 from tests.core.store.builders import a_case
 
@@ -29,7 +30,7 @@ def test_the_newest_list_counts_and_is_read_back_unchanged(store: Store) -> None
 
     with store.read() as cursor:
         newest = facts_saved(cursor, a_case())
-        lists = cursor.execute("SELECT count(*) FROM fact_sets").fetchall()
+        lists = cursor.execute("SELECT count(*) FROM case_lists").fetchall()
 
     assert newest is not None
     assert (newest.facts, newest.made_by) == ((fact("b"),), "Ada")
@@ -64,8 +65,7 @@ def test_two_facts_with_one_id_are_refused(store: Store) -> None:
 def test_a_list_that_cannot_be_read_is_named(store: Store) -> None:
     case = a_case()
     with store.write() as connection:
-        row = [case.case_key, case.content_hash, '[{"id": 1}]', "Ada", 1.0]
-        connection.execute("INSERT INTO fact_sets VALUES (?, ?, ?, ?, ?, NULL)", row)
+        insert(connection, [CaseListRow(case.case_key, case.content_hash, "facts", '[{"id": 1}]', "Ada", 1.0)])
 
     with store.read() as cursor, pytest.raises(AnamnesisError, match=case.case_key):
         facts_saved(cursor, case)

@@ -52,16 +52,16 @@ JOURNALED: Mapping[str, Mapping[str, int]] = {
         **OF_BOTH,
         **{"runs": 6, "trials": 25, "answers": 80, "grades": 153, "calls": 57, "utterances": 367, "probes": 425},
         # of six conversations the terms and the inventions
-        **{"ratings": 6, "profiles": 3, "history_items": 1, "run_labels": 2, "variants": 1, "judgements": 12},
+        **{"ratings": 6, "profiles": 3, "case_lists": 1, "run_labels": 2, "variants": 1, "judgements": 12},
     },
     "version_0_5_1": {
         **OF_BOTH,
         **{"runs": 8, "trials": 28, "answers": 96, "grades": 198, "calls": 236, "utterances": 418, "probes": 505},
-        **{"ratings": 8, "misuses": 8, "profiles": 4, "history_items": 3, "run_labels": 2, "variants": 1},
+        **{"ratings": 8, "misuses": 8, "profiles": 4, "case_lists": 4, "run_labels": 2, "variants": 1},
         **{"judgements": 284, "replicates": 32, "continuations": 16},
         # of the 112 answers and five reviews, six and one are withdrawn
-        **{"reviews": 4, "review_items": 17, "unblindings": 3},
-        **{"case_labels": 8, "fact_sets": 1, "plans": 1, "report_fields": 2, "rubrics": 1},
+        **{"reviews": 4, "unblindings": 3},
+        **{"case_labels": 8, "plans": 1, "report_fields": 2, "rubrics": 1},
     },
 }
 """Store → table → the number of its rows, of which the journals make all."""
@@ -70,8 +70,8 @@ RELEASED = {"runs": 2, "trials": 20, "answers": 160, "grades": 228, "utterances"
 STORED: Mapping[str, Mapping[str, int]] = {
     "version_0_5_0": {
         **{table: rows + RELEASED.get(table, 0) for table, rows in JOURNALED["version_0_5_0"].items()},
-        **{"judgements": 70, "reviews": 3, "review_items": 9, "unblindings": 1, "fact_sets": 1, "release_files": 4},
-        "history_items": 8,  # with those that a rule made for a report, which are in no journal
+        **{"judgements": 70, "reviews": 3, "unblindings": 1, "release_files": 4},
+        "case_lists": 9,  # with the items that a rule made for a report, which are in no journal
     },
     "version_0_5_1": {
         **{table: rows + RELEASED.get(table, 0) for table, rows in JOURNALED["version_0_5_1"].items()},
@@ -79,6 +79,9 @@ STORED: Mapping[str, Mapping[str, int]] = {
     },
 }
 """Store → table → the number of its rows in the database: also the release, and what people wrote before 0.5.1."""
+
+ITEMS = {"version_0_5_0": 9, "version_0_5_1": 17}
+"""Store → the number of items in its reviews, which had a table of their own."""
 
 RULES = "reference/bayes · CRAFT-MD"
 ACCURACIES = {
@@ -140,6 +143,12 @@ def counts(store: Store, tables: Mapping[str, int]) -> dict[str, int]:
         }
 
 
+def items_of_reviews(store: Store) -> int:
+    with store.read() as cursor:
+        ((items,),) = cursor.execute("SELECT coalesce(sum(json_array_length(items)), 0) FROM reviews").fetchall()
+    return int(items)
+
+
 def rows(store: Store, name: str, **options: Any) -> list[dict[str, Any]]:
     return result_of(metrics()[name], MetricRequest(store, Selection()), options).cells(plain=True)
 
@@ -161,6 +170,7 @@ def test_the_database_is_migrated_and_loses_nothing(stores: Mapping[tuple[str, s
     store = stores[name, "database"]
     expected = {table: count for table, count in STORED[name].items() if table in TABLES}
     assert counts(store, expected) == expected
+    assert items_of_reviews(store) == ITEMS[name]
     report = fold(store)
     assert (report.trials, report.grades, report.damaged) == (0, 0, ())
 
@@ -169,6 +179,7 @@ def test_the_database_is_migrated_and_loses_nothing(stores: Mapping[tuple[str, s
 def test_the_journals_alone_make_the_same_rows(stores: Mapping[tuple[str, str], Store], name: str) -> None:
     expected = {table: count for table, count in JOURNALED[name].items() if table in TABLES}
     assert counts(stores[name, "journals"], expected) == expected
+    assert items_of_reviews(stores[name, "journals"]) == (ITEMS[name] if "reviews" in expected else 0)
 
 
 @pytest.mark.parametrize("of", ["database", "journals"])

@@ -107,7 +107,7 @@ def _holding(folder: Path, token: str) -> list[Path]:
 
 
 def _rows(store: Store) -> dict[str, int]:
-    tables = ("trials", "utterances", "calls", "grades", "judgements", "review_items", "run_labels")
+    tables = ("trials", "utterances", "calls", "grades", "judgements", "run_labels")
     with store.read() as cursor:
         return {table: cursor.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0] for table in tables}
 

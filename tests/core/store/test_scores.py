@@ -25,7 +25,7 @@ from core.store.queries.scores import (
     unmeasured,
 )
 from core.store.selection import Selection
-from core.store.tables import HistoryItemsRow
+from core.store.tables import CaseListRow
 from tests.core.store.builders import Ended, Failed, Finished, Utterance, a_case, a_header, a_trial, write_journal
 from tests.support.stores import copy_of
 
@@ -41,7 +41,7 @@ class Toy(Measure):
 
 class ByItems(Toy):
     reads: ClassVar[Trials] = "whole"
-    against: ClassVar[Lists | None] = "history_items"
+    against: ClassVar[Lists | None] = "items"
 
 
 def fill(store: Store) -> None:
@@ -89,7 +89,7 @@ def save_missing(store: Store, measure: Reader, **scores: list[Score]) -> None:
 
 def add(store: Store, number: int = 1, text: str = ITEMS, made_by: str = "rules-1", at: float = 1.0) -> None:
     with store.write() as connection:
-        add_items(connection, [HistoryItemsRow(f"ours/{number}", a_case(number).content_hash, text, made_by, at)])
+        add_items(connection, [CaseListRow(f"ours/{number}", a_case(number).content_hash, "items", text, made_by, at)])
 
 
 @pytest.mark.slow
@@ -178,7 +178,7 @@ def test_the_newest_list_of_a_case_counts(filled: Store) -> None:
         assert [i.made_by for i in newest_items(cursor, ["ours/1"])] == ["openai/p"]
         assert [i.case_key for i in newest_items(cursor)] == ["ours/1", "ours/2"]
         assert newest_items(cursor, ["ours/9"]) == []
-        assert lists_of(cursor, "history_items", keys) == dict.fromkeys(keys[:2], ITEMS)
+        assert lists_of(cursor, "items", keys) == dict.fromkeys(keys[:2], ITEMS)
 
 
 def test_cases_without_items_are_those_of_stored_trials(filled: Store) -> None:

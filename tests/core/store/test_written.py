@@ -210,7 +210,7 @@ def rows_of_people(store: Store) -> int:
         return sum(
             cursor.execute(f"SELECT count(line_id) FROM {name}").fetchall()[0][0]  # those by rules have no line
             for name, table in TABLES.items()
-            if table.has_lines
+            if table.people
         )
 
 
@@ -352,32 +352,19 @@ def test_a_line_of_a_newer_program_is_named_and_what_comes_before_is_shown(store
 
 def test_a_new_kind_needs_its_table(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     @dataclass
-    class SceneRow(Row, table="scenes", part=True):
-        dream_id: str
-        place: str
-
-    people = People("dream", "dreamt_at", "dreamer", {"scenes": "scenes"})
-
-    @dataclass
-    class DreamRow(Row, table="dreams", key="dream_id", people=people):
+    class DreamRow(Row, table="dreams", key="dream_id", people=People("dream", "dreamt_at", "dreamer")):
         dream_id: str
         dreamer: str
         dreamt_at: float
 
-    for row in (SceneRow, DreamRow):
-        monkeypatch.setitem(TABLES, row.stored_in.name, row.stored_in)
+    monkeypatch.setitem(TABLES, "dreams", DreamRow.stored_in)
     monkeypatch.setitem(KINDS, "dream", DreamRow.stored_in)
     with store.write() as connection:
-        row = {"dream_id": "d", "dreamer": "Ada", "dreamt_at": 5.0, "scenes": [{"place": "sea"}, {"place": "sky"}]}
-        write(connection, "dream", [row])
+        write(connection, "dream", [{"dream_id": "d", "dreamer": "Ada", "dreamt_at": 5.0}])
     store.path.unlink()
     assert fold(store).written == 1
     with store.read() as cursor:
         assert cursor.execute("SELECT * EXCLUDE (line_id) FROM dreams").fetchall() == [("d", "Ada", 5.0)]
-        assert cursor.execute("SELECT dream_id, place FROM scenes ORDER BY place").fetchall() == [
-            ("d", "sea"),
-            ("d", "sky"),
-        ]
     assert (verify(store).written, verify(store).findings) == (1, ())
 
 
@@ -427,7 +414,7 @@ def test_verify_counts_and_finds_what_was_changed_and_what_is_missing(
     change(
         full,
         f"UPDATE judgements SET value = 'yes' WHERE {changed}",
-        "DELETE FROM fact_sets WHERE made_at = (SELECT max(made_at) FROM fact_sets)",
+        "DELETE FROM case_lists WHERE made_at = (SELECT max(made_at) FROM case_lists WHERE kind = 'facts')",
     )
     assert shown(full) != before
     findings = {(entry.kind, entry.where): len(entry.lines) for entry in verify(full).findings}
@@ -435,7 +422,7 @@ def test_verify_counts_and_finds_what_was_changed_and_what_is_missing(
     capsys.readouterr()
     assert main(["verify"]) == 1
     out = capsys.readouterr().out
-    assert "missing: people has 1 human entries (facts by Ada …) that the database lacks" in out
+    assert "missing: people has 1 human entries (case_list by Ada …) that the database lacks" in out
     assert "different: people has 1 human entries (judgement by Cyd …) that differ" in out
     assert main(["verify", "--repair"]) == 0
     assert f"{count:,} human entries" in capsys.readouterr().out
@@ -443,9 +430,9 @@ def test_verify_counts_and_finds_what_was_changed_and_what_is_missing(
 
 
 @pytest.mark.slow
-def test_a_part_of_a_review_that_was_changed_is_found(full: Store) -> None:
+def test_an_item_of_a_review_that_was_changed_is_found(full: Store) -> None:
     before = shown(full)
-    change(full, "UPDATE review_items SET annotators = ['Eve'] WHERE number = 3")
+    change(full, "UPDATE reviews SET items = replace(items::VARCHAR, 'Ada', 'Eve')")
     result = verify(full)
     assert [(entry.kind, len(entry.lines)) for entry in result.findings] == [("different", 3)]
     repair(full, result)
@@ -486,7 +473,7 @@ def as_0_4_left_it(store: Store) -> None:
     path = journal_of(store.path)
     lines = [line for _, line in read_lines(path) if isinstance(line, WrittenLine)]
     path.unlink()
-    edited = [name for name, table in TABLES.items() if table.has_lines]
+    edited = [name for name, table in TABLES.items() if table.people]
     dropped = (f"ALTER TABLE {name} DROP COLUMN line_id" for name in edited)
     make_older(store, 13, *dropped, "DROP TABLE withdrawn", _ANSWERS_OF_0_4, "DROP TABLE judgements")
     selected = [RowLine(table="run_labels", row=line.what) for line in lines if line.kind == "label"]
@@ -504,7 +491,7 @@ def test_a_database_of_before_is_journaled_once_at_its_first_opening(full: Store
     kinds = Counter(line.kind for line in lines)
     assert "label" not in kinds, "these have a journal"
     assert kinds["profile"] == 2, "so has the one that a job made"
-    assert (kinds["review"], kinds["unblinding"], kinds["facts"], kinds["items"]) == (3, 2, 2, 1)
+    assert (kinds["review"], kinds["unblinding"], kinds["case_list"]) == (3, 2, 3)
     now = shown(full)
     again = from_the_journals(full)
     assert shown(again) == now

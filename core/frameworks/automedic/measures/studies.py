@@ -24,7 +24,7 @@ from core.measures.agreement import PEOPLE, agreement_rows, grouped
 from core.measures.base import Columns, MetricRequest, Row, Section, metric
 from core.measures.experts.ratings import mean_rows
 from core.measures.opinions import Opinions, read_opinions
-from core.reviews.state import JudgedItem, ReviewState, decided, states
+from core.reviews.state import ItemAnswers, ReviewState, decided, states
 from core.store.database import Store
 from core.store.queries.profiles import verdicts_by_maker
 from core.store.review_records import parse_item
@@ -189,7 +189,7 @@ def _filter_rows(store: Store, state: ReviewState, opinions: Opinions) -> Iterat
                 yield replace(row, label=label, excluded=excluded, more={})
 
 
-def _as_verdicts(form: Form, items: Iterable[JudgedItem], opinions: Opinions) -> Opinions:
+def _as_verdicts(form: Form, items: Iterable[ItemAnswers], opinions: Opinions) -> Opinions:
     """Return the experts' answers without their reasons, accept or reject, with a majority of their own."""
     question = opinions.question
 

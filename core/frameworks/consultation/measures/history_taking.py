@@ -316,7 +316,7 @@ class HistoryTaking(Measure):
     page = "quality"
     version: ClassVar[str] = "2-stem"
     reads: ClassVar[Trials] = "whole"
-    against: ClassVar[Lists | None] = "history_items"
+    against: ClassVar[Lists | None] = "items"
 
     def prepare(self, store: Store, stop: StopCallback) -> bool:
         """Make items by rule for the cases that have none."""

@@ -16,7 +16,7 @@ from core.store.fold import fold
 from core.store.queries.history_items import add_items
 from core.store.queries.scores import Score, add_scores, unmeasured
 from core.store.selection import Selection
-from core.store.tables import HistoryItemsRow
+from core.store.tables import CaseListRow
 from tests.core.store.builders import a_case, a_header, a_trial, write_journal
 from tests.support.stores import copy_of
 
@@ -59,7 +59,7 @@ def filled(tmp_path: Path) -> Store:
 def add_scores_of_trials(store: Store, **scores_by_trial: list[Score]) -> None:
     """Store an item of case 1, and scores of trials: ``run_1_0`` has those of trial "run/1/0"."""
     with store.write() as connection:
-        add_items(connection, [HistoryItemsRow("ours/1", a_case(1).content_hash, ITEMS, "rules-1", 1.0)])
+        add_items(connection, [CaseListRow("ours/1", a_case(1).content_hash, "items", ITEMS, "rules-1", 1.0)])
     with store.read() as cursor:
         todo = {trial.trial_id.replace("/", "_"): trial for trial in unmeasured(cursor, HISTORY)}
     with store.write() as connection:

@@ -11,8 +11,7 @@ from core.datasets.select import cases_of
 from core.errors import UsageError
 from core.measures import agreement
 from core.measures.base import MetricRequest, Row
-from core.measures.experts.completeness import JudgedHistory, cross_table
-from core.measures.experts.ratings import report
+from core.measures.experts.ratings import JudgedHistory, cross_table, report
 from core.reviews.answering import record
 from core.reviews.reviewing import plan_review, unblind
 from core.reviews.state import state_of

@@ -14,9 +14,10 @@ import pytest
 from core.datasets.published import rows
 from core.errors import AnamnesisError
 from core.measures.agreement import agreement_rows
-from core.measures.experts.adjudication import Decision, ExpertAnswer, decide, pairs, shares
+from core.measures.experts.adjudication import ExpertAnswer, decide, pairs, shares
 from core.measures.experts.workbooks import FILES, expert_answers, read_rows
 from core.measures.opinions import of_decisions
+from core.reviews.state import ItemAnswers
 from core.store.review_records import yes_no_questions
 from tests.support.intervals import beta_bounds
 
@@ -142,7 +143,7 @@ def test_intervals_of_shares_and_agreement_resample_cases() -> None:
 
 
 @pytest.fixture(scope="module")
-def of_the_release() -> list[Decision]:
+def of_the_release() -> list[ItemAnswers]:
     if not RELEASE:
         pytest.skip("needs the CRAFT-MD authors' release: set ANAMNESIS_CRAFTMD_RELEASE to its folder")
     folder = Path(RELEASE)
@@ -150,7 +151,7 @@ def of_the_release() -> list[Decision]:
     return decide(answer for answers_of_annotator in answers for answer in answers_of_annotator)
 
 
-def test_the_release_gives_the_papers_counts(of_the_release: list[Decision]) -> None:
+def test_the_release_gives_the_papers_counts(of_the_release: list[ItemAnswers]) -> None:
     counted = {(row["question"], row["model"]): (row["yes"], row.n) for row in shares(of_the_release)}
     for question, yes in (("single_diagnosis", (24, 14, 5, 16)), ("complete_history", (32, 14, 4, 23))):
         for model, count in zip(("gpt_4", "gpt_3_5", "mistral_v2_7b", "llama_2_7b"), yes, strict=True):
@@ -159,7 +160,7 @@ def test_the_release_gives_the_papers_counts(of_the_release: list[Decision]) -> 
     assert (sum(yes for yes, _ in terms), sum(n for _, n in terms)) == (13, 180)
 
 
-def test_the_release_gives_table_18_by_exact_mcnemar(of_the_release: list[Decision]) -> None:
+def test_the_release_gives_table_18_by_exact_mcnemar(of_the_release: list[ItemAnswers]) -> None:
     tested = {
         (line["question"], frozenset((line["first"], line["second"]))): line["p"]
         for line in pairs(of_the_release, ["single_diagnosis", "complete_history"])

@@ -227,7 +227,7 @@ def test_a_review_by_a_rubric_is_planned_answered_and_ended_by_commands(
     state = state_of(store, "By hand")
     (item,) = [i for i in state.judged(state.form.questions[0]) if i.answers]
     assert (item.answers, item.settled) == ({"Ada": "met", "Ben": "not met"}, "met")
-    assert item.decided(state.form) == ("met", "")
+    assert item.decided == ("met", "")
 
 
 def test_what_several_answers_become(subtests: pytest.Subtests) -> None:

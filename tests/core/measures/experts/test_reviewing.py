@@ -9,7 +9,7 @@ from core.measures import agreement
 from core.measures.base import MetricRequest
 from core.measures.experts.adjudication import against_grader, decisions_of, shares
 from core.reviews.answering import quotation_of, record
-from core.reviews.blinding import blinded_dialogue, hidden
+from core.reviews.items import blinded_dialogue, hidden
 from core.reviews.reviewing import unblind
 from core.reviews.state import COMMENT, HIGHLIGHT, state_of, states
 from core.store.database import Store

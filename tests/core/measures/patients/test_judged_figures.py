@@ -10,8 +10,7 @@ import pytest
 
 from core.journal import RowLine
 from core.measures.measuring import measure_trials
-from core.measures.patients.marks import PATIENT_MARKS
-from core.measures.patients.rates import judge_against_rule
+from core.measures.patients import PATIENT_MARKS, judge_against_rule
 from core.store.database import Store
 from core.store.former_rows import patient_judgements
 from core.store.selection import Selection

@@ -15,8 +15,7 @@ from core.judging.patient_rule import KINDS, ReplyMarkKind
 from core.measures import measuring
 from core.measures.base import Record, Row
 from core.measures.measuring import TrialParcel, measure_trials
-from core.measures.patients.marks import PATIENT_MARKS, PatientMarks
-from core.measures.patients.rates import hit_sample, patient_hits, patient_rates, rule_precisions
+from core.measures.patients import PATIENT_MARKS, PatientMarks, hit_sample, patient_hits, patient_rates, rule_precisions
 from core.store.database import Store
 from core.store.queries.scores_of_patients import hits, offer
 from core.store.selection import Selection
@@ -52,8 +51,8 @@ def test_every_conversation_is_marked_once_with_progress(store: Store) -> None:
 def test_processes_mark_the_same(store: Store) -> None:
     measure_trials(store, [PATIENT_MARKS], processes=1)
     with store.read() as cursor:
-        stored_hits = hits(cursor, PATIENT_MARKS, selection=Selection(trials=["m1/1/0"]))[1]
-    assert [hit.mark.words for hit in stored_hits] == ["vignette", "papules", "pruritus"]
+        stored_hits = hits(cursor, PATIENT_MARKS, selection=Selection(trials=["m1/1/0"]))
+    assert [hit["words"] for hit in stored_hits] == ["vignette", "papules", "pruritus"]
 
 
 def test_the_marks_before_a_stop_are_stored(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +90,7 @@ def test_other_rules_mark_again(store: Store, monkeypatch: pytest.MonkeyPatch) -
     measure_trials(store, [PATIENT_MARKS])
     monkeypatch.setattr(PatientMarks, "version", "2")
     assert count_unmeasured(store, PATIENT_MARKS) == 4
-    assert patient_hits(store, "mentions_text") == (0, [])
+    assert patient_hits(store, "mentions_text") == []
 
 
 def test_rates_are_shares_of_conversations_and_hits_of_replies(store: Store) -> None:
@@ -167,20 +166,18 @@ def test_every_kind_is_a_score_with_its_hits_as_evidence(store: Store) -> None:
 def test_hits_come_with_question_reply_and_place(store: Store) -> None:
     measure_trials(store, [PATIENT_MARKS])
     with store.read() as cursor:
-        total, page = hits(cursor, PATIENT_MARKS, ["mentions_text"], limit=2, offset=1)
-        assert hits(cursor, PATIENT_MARKS, ["mentions_text"], offset=9) == (0, [])
-    assert (total, len(page)) == (3, 2)
-    (hit,) = patient_hits(store, "mentions_text", Selection(models=["m1"]))[1]
-    assert (hit.trial_id, hit.mark.turn, hit.question) == ("m1/1/0", 3, "Do you smoke?")
-    assert hit.text[hit.mark.start : hit.mark.end] == hit.mark.words == "vignette"
-    assert patient_hits(store, "medical_term", words="PRUR")[0] == 1
+        assert len(hits(cursor, PATIENT_MARKS, ["mentions_text"], limit=2)) == 2
+    (hit,) = patient_hits(store, "mentions_text", Selection(models=["m1"]))
+    assert (hit["trial_id"], hit["turn"], hit["question"], hit["words"]) == ("m1/1/0", 3, "Do you smoke?", "vignette")
+    assert hit["words"] in hit["reply"]
+    assert len(patient_hits(store, "medical_term", words="PRUR")) == 1
 
 
 def test_filters_name_runs_personas_and_specialties(store: Store) -> None:
     measure_trials(store, [PATIENT_MARKS])
-    assert patient_hits(store, "mentions_text", Selection(personas=[""]))[0] == 1
-    assert patient_hits(store, "mentions_text", Selection(runs=["m2"]))[0] == 2
-    assert patient_hits(store, "mentions_text", Selection(specialties=["Cardiology"]))[0] == 0
+    assert len(patient_hits(store, "mentions_text", Selection(personas=[""]))) == 1
+    assert len(patient_hits(store, "mentions_text", Selection(runs=["m2"]))) == 2
+    assert patient_hits(store, "mentions_text", Selection(specialties=["Cardiology"])) == []
     with store.read() as cursor:
         filters = offer(cursor)
     assert set(zip(filters["doctor"], filters["persona"], strict=True)) == {("m1", ""), ("m2", "terse")}
@@ -204,4 +201,4 @@ def test_without_conversations_there_are_no_figures(tmp_path: Path) -> None:
     empty = Store(tmp_path / "empty.duckdb")
     assert measure_trials(empty, [PATIENT_MARKS]) == 0
     assert patient_rates(empty) == []
-    assert all(patient_hits(empty, kind) == (0, []) for kind in KINDS)
+    assert all(patient_hits(empty, kind) == [] for kind in KINDS)

@@ -11,7 +11,7 @@ import pytest
 
 from core.errors import AnamnesisError
 from core.measures.experts.workbooks import FILES
-from core.measures.patients.rates import ALL, PAPER, dialogue_of, terms_against_experts
+from core.measures.patients import ALL, PAPER, dialogue_of, terms_against_experts
 from core.store.database import Store
 
 RELEASE = os.environ.get("ANAMNESIS_CRAFTMD_RELEASE")

@@ -7,21 +7,16 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from core.judging.calibration import (
-    JudgedStatement,
-    Trust,
-    agreement_with_experts,
-    differing_errors,
-    in_words,
-    status_of,
-)
+from core.judging.calibration import Trust, agreement_with_experts, differing_errors, in_words, status_of
 from core.judging.form import FormQuestion
 from core.judging.judgement import Judgement
 from core.judging.rubric import criterion
 from core.measures.calibration import calibrated_differences, calibrated_rows
+from core.measures.conversations import case_scores
 from core.measures.opinions import PEOPLE, Item, Opinions
 from core.measures.rubrics.reading import RubricReading, statements_by_condition
-from core.measures.rubrics.scores import JudgedConversation, Outcome, case_scores, conversation_score
+from core.measures.rubrics.scores import JudgedConversation, Outcome, conversation_score
+from core.stats.calibrated import JudgedItem
 from core.store.review_records import ReviewSampling
 
 
@@ -43,7 +38,7 @@ def conversation(model: str, number: int, marks: str, specialty: str = "Cardiolo
 
 def statements_of(
     conversations: list[JudgedConversation], people: Mapping[str, bool], sampling: ReviewSampling = "random"
-) -> Mapping[str, list[JudgedStatement]]:
+) -> Mapping[str, list[JudgedItem]]:
     """Return condition → statements; ``people`` is trial → whether its first criterion is met."""
     asked = CRITERIA[0]
     decided = [
@@ -89,9 +84,9 @@ def test_labels_of_strata_weigh_as_many_items_as_the_stratum_has() -> None:
     assert agreement.excess == pytest.approx(8 * 1 / 2 / 10)
 
 
-def labelled(judge: list[int], people: list[int], start: int = 0) -> list[JudgedStatement]:
+def labelled(judge: list[int], people: list[int], start: int = 0) -> list[JudgedItem]:
     pairs = enumerate(zip(judge, people, strict=True), start)
-    return [JudgedStatement(f"case {n}", bool(by_judge), bool(by_people)) for n, (by_judge, by_people) in pairs]
+    return [JudgedItem(f"case {n}", bool(by_judge), bool(by_people)) for n, (by_judge, by_people) in pairs]
 
 
 def test_a_judge_that_always_says_no_is_not_calibrated_where_yes_is_rare() -> None:
@@ -117,20 +112,18 @@ def test_errors_that_differ_between_conditions_are_noted_and_equal_errors_are_no
     assert severity == "high"
     assert "a +0.25 (n = 60)" in text
     assert "b +0.00 (n = 60)" in text
-    unlabelled = [JudgedStatement("case 1", True)]
+    unlabelled = [JudgedItem("case 1", True)]
     ((text, severity),) = differing_errors({"a": labelled(strict, people), "b": unlabelled})
     assert severity == "high"
     assert "errs on b" in text
     assert list(differing_errors({"a": unlabelled, "b": unlabelled})) == []
 
 
-def condition(rng: np.random.Generator, share: float, false_met: float, by_people: int) -> list[JudgedStatement]:
+def condition(rng: np.random.Generator, share: float, false_met: float, by_people: int) -> list[JudgedItem]:
     """100 conversations of which a share is met; the judge calls a share of the others met, too."""
     people = rng.random(100) < share
     judge = people | (rng.random(100) < false_met)
-    return [
-        JudgedStatement(f"case {n}", bool(judge[n]), bool(people[n]) if n < by_people else None) for n in range(100)
-    ]
+    return [JudgedItem(f"case {n}", bool(judge[n]), bool(people[n]) if n < by_people else None) for n in range(100)]
 
 
 @pytest.mark.slow
@@ -151,7 +144,7 @@ def test_the_difference_is_the_second_condition_minus_the_first() -> None:
     (row,) = calibrated_differences({"a": not_met, "b": met})
     assert (row["first"], row["second"], row.estimate, row.n) == ("a", "b", 1.0, 20)
     assert 0 < row.low < row.high
-    (row,) = calibrated_differences({"a": not_met, "b": [JudgedStatement("case 1", True)]})
+    (row,) = calibrated_differences({"a": not_met, "b": [JudgedItem("case 1", True)]})
     assert (row.estimate, row["by_judge"]) == (None, 1.0)
 
 

@@ -27,8 +27,17 @@ from core.judging.request import Material, answers_in
 from core.measures.base import MetricRequest, Result, Row
 from core.measures.notes import result_of
 from core.measures.rubrics.reading import read_outcomes
-from core.measures.urgency.levels import LEVELS, is_severe, levels_of_files, triage_of
-from core.measures.urgency.report import FORCED, WORDS, read_urgency, report_urgency, report_urgency_words
+from core.measures.urgency import (
+    FORCED,
+    LEVELS,
+    WORDS,
+    is_severe,
+    levels_of_files,
+    read_urgency,
+    report_urgency,
+    report_urgency_words,
+    triage_of,
+)
 from core.models.registry import load_registry
 from core.report.evaluation import read_facts
 from core.reviews.reviewing import plan_review, unblind
@@ -159,7 +168,7 @@ def test_levels_by_levels_and_the_late_ones_with_their_words(answered_store: Sto
 def test_a_persons_label_takes_precedence_over_the_file_and_needs_the_words_of_the_case(
     store: Store, fake_provider_thread: FakeProvider, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("core.measures.urgency.levels.URGENCY", tmp_path)
+    monkeypatch.setattr("core.measures.urgency.LEVEL_FILES", tmp_path)
     (tmp_path / "ours.csv").write_text("case,level,reason\n1,4,by file\n2,4,by file\n3,4,by file\n")
     levels_of_files.cache_clear()
     try:

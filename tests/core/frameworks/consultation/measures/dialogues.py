@@ -9,7 +9,7 @@ from core.asking.scene import Turn
 from core.case import Case
 from core.store.database import Store
 from core.store.queries.history_items import add_items
-from core.store.tables import HistoryItemsRow
+from core.store.tables import CaseListRow
 from core.text.case_items import HistoryItem, items_to_json
 
 
@@ -25,7 +25,8 @@ def an_item(key: str, value: str, topic: str = "other") -> HistoryItem:
 def save_items(store: Store, case: Case, items: Sequence[HistoryItem], made_by: str = "openai/p") -> None:
     with store.write() as connection:
         add_items(
-            connection, [HistoryItemsRow(case.case_key, case.content_hash, items_to_json(items), made_by, time.time())]
+            connection,
+            [CaseListRow(case.case_key, case.content_hash, "items", items_to_json(items), made_by, time.time())],
         )
 
 

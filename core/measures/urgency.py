@@ -3,35 +3,88 @@
 Both are one model about one patient, but advice is another task than a choice: one can miss an emergency alone. The
 unit is the case: the conversations of a case are averaged first, and intervals (95 %) are those of a mean over cases.
 Unanswered conversations and cases without a level are counted and enter no share of right or wrong levels.
+
+The levels of the library's cases are in ``data/urgency``; those of other cases are labels
+(``core.store.queries.case_labels``).
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+import csv
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
 
-from core.errors import FailureKind
+from core.errors import AnamnesisError, FailureKind
 from core.frameworks.answering import reason_of
 from core.frameworks.casting import is_model
 from core.frameworks.starts import URGENCY, URGENCY_WORDS
 from core.judging.calibration import Trust
 from core.judging.check import FAILED_CHECK
+from core.judging.form import read_form
 from core.judging.judgement import Judge, Judgement
 from core.measures.agreement import grouped, statuses
 from core.measures.base import CASES_OF_RUNS, Columns, Listed, MetricRequest, Row, Section, metric
 from core.measures.comparison import compare_cases
+from core.measures.conversations import Conversation, by_condition, case_scores
+from core.measures.conversations import grouped as conversations_by
 from core.measures.opinions import read_opinions
-from core.measures.urgency.levels import LEVELS, is_severe, levels_of_files, triage_of
+from core.paths import FORMS
+from core.paths import URGENCY as LEVEL_FILES
 from core.stats.smoothed import mean_interval
 from core.store.database import Store
 from core.store.queries.judgements import failed_checks, judgements
 from core.store.queries.urgency import urgency_conversations
 from core.store.selection import Selection
+
+LEVELS: Mapping[int, str] = {
+    int(option.value): option.label.partition(".")[0].lower()
+    for option in read_form(FORMS / "urgency.yaml").questions[0].options
+}
+"""Level → time until care (1 immediately to 5 no appointment): the beginning of its wording in the form."""
+SEVERE_STEPS = 2
+EMERGENCY, ROUTINE = 2, 4
+"""The last level of an emergency, and the first that waits for an appointment."""
+Triage = Literal["exact", "over-triage", "under-triage"]
+
+
+class CaseLevel(NamedTuple):
+    """The level of a case with its reason."""
+
+    level: int
+    reason: str
+
+
+def triage_of(level: int, given: int) -> Triage:
+    """Return what a given level is against the level of the case; a higher number is later care."""
+    return "exact" if given == level else "under-triage" if given > level else "over-triage"
+
+
+def is_severe(level: int, given: int) -> bool:
+    """Return whether care comes two or more levels too late, or by appointment or never in an emergency.
+
+    On a scale of five levels the second condition is part of the first. It is stated because it is the reason for it.
+    """
+    return given - level >= SEVERE_STEPS or (level <= EMERGENCY and given >= ROUTINE)
+
+
+@cache
+def levels_of_files() -> Mapping[str, CaseLevel]:
+    """Return case key → level, from ``data/urgency/DATASET.csv`` with the columns case, level and reason."""
+    levels: dict[str, CaseLevel] = {}
+    for path in sorted(LEVEL_FILES.glob("*.csv")):
+        with path.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                if row["level"] not in map(str, LEVELS):
+                    raise AnamnesisError(f"{path}: {row['case']} has the level {row['level']!r}, not 1 to 5.")
+                levels[f"{path.stem}/{row['case']}"] = CaseLevel(int(row["level"]), row["reason"])
+    return levels
+
 
 By = Literal["level", "specialty", "dataset"]
 FORCED, WORDS = "urgency_forced", "urgency_words"
@@ -48,20 +101,14 @@ _ByOption = Annotated[By | None, "Split the shares by level of the case, special
 
 
 @dataclass(frozen=True, kw_only=True)
-class TriagedConversation:
-    """A conversation with its condition (``model``), the level of its case and the answer about its level.
+class TriagedConversation(Conversation):
+    """A conversation with the level of its case and the answer about its level.
 
     ``ended``: not by a failure or a refusal, with a message of the doctor. ``level`` is 1 to 5; its ``source`` is
     ``data/urgency`` or the origin of the case's label. ``served`` are the names under which the doctor of its run was
     served; ``None`` if they are not recorded.
     """
 
-    trial_id: str
-    model: str
-    doctor: str
-    case_key: str
-    dataset: str
-    specialty: str
     ended: bool
     served: list[str] | None
     level: int | None
@@ -88,8 +135,11 @@ class TriagedConversation:
         return next((level for level in LEVELS if str(level) == value), None)
 
     @property
-    def asked(self) -> bool:
+    def judged(self) -> bool:
         return self.answer is not None
+
+    def group(self, by: By) -> str:
+        return str(getattr(self, by)) if by != "level" else in_words(self.level or 0)
 
     @property
     def levels(self) -> tuple[int, int] | None:
@@ -113,13 +163,6 @@ class UrgencyReading(NamedTuple):
     conversations: list[TriagedConversation]
     last: Judgement | None
     other_prompts: int = 0
-
-    def by_condition(self) -> dict[str, list[TriagedConversation]]:
-        """Return condition → its conversations, for the conditions that were asked."""
-        groups: dict[str, list[TriagedConversation]] = defaultdict(list)
-        for conversation in self.conversations:
-            groups[conversation.model].append(conversation)
-        return {model: group for model, group in groups.items() if any(played.asked for played in group)}
 
 
 def read_urgency(
@@ -172,7 +215,7 @@ def report_urgency(
     under-triage add up to 1; severe under-triage, two or more levels too late, is a part of under-triage.
     """
     reading = request.read(read_urgency, request.selection)
-    groups = reading.by_condition()
+    groups = by_condition(reading.conversations)
     request.judged_by(FORCED, (played.answer.judge for played in reading.conversations if played.answer))
     _note(request, reading)
     if part == "shares" and by is None:
@@ -180,7 +223,7 @@ def report_urgency(
             (model, figure, case, share)
             for model, conversations in groups.items()
             for figure in FIGURES
-            for case, share in by_case((played for played in conversations if played.levels), figure).items()
+            for case, share in _shares((played for played in conversations if played.levels), figure).items()
         ]
         request.case_values = pd.DataFrame(values, columns=["model", "figure", "case_key", "value"])
     for model, conversations in groups.items():
@@ -207,7 +250,7 @@ def report_urgency_words(request: MetricRequest, by: _ByOption = None) -> Iterat
     ways. A conversation in which the doctor said nothing about it has no level, and is no wrong one.
     """
     readings = {way: request.read(read_urgency, request.selection, form) for way, (form, _) in _WAYS.items()}
-    chosen, own = (reading.by_condition() for reading in readings.values())
+    chosen, own = (by_condition(reading.conversations) for reading in readings.values())
     _note(request, readings["own words"])
     for model in own:
         for (way, (_, of_asked)), group in zip(_WAYS.items(), (chosen.get(model, []), own[model]), strict=True):
@@ -216,8 +259,8 @@ def report_urgency_words(request: MetricRequest, by: _ByOption = None) -> Iterat
         both = [played for played in own[model] if played.levels and played.trial_id in first]
         for label, of_label in _split(both, by):
             for figure in FIGURES:
-                of_choice = by_case((first[played.trial_id] for played in of_label), figure)
-                gap = compare_cases(of_choice, by_case(of_label, figure))
+                of_choice = _shares((first[played.trial_id] for played in of_label), figure)
+                gap = compare_cases(of_choice, _shares(of_label, figure))
                 names = {"model": model, "way": "gap", **label, "figure": figure}
                 counts = {"n_conversations": len(of_label)}
                 yield Row(names, gap.difference, gap.low, gap.high, gap.n, {}, counts, columns=_SHARE)
@@ -230,14 +273,9 @@ def _split(
     if by is None:
         yield {}, conversations
         return
-    groups: dict[str, list[TriagedConversation]] = defaultdict(list)
-    for conversation in conversations:
-        if by != "level":
-            groups[getattr(conversation, by) or "unknown"].append(conversation)
-        elif conversation.level is not None:
-            groups[in_words(conversation.level)].append(conversation)
-    for name in sorted(groups):
-        yield {by: name}, groups[name]
+    members = [played for played in conversations if by != "level" or played.level is not None]
+    for name, group in conversations_by(members, lambda played: played.group(by)):
+        yield {by: name}, group
 
 
 def in_words(level: int) -> str:
@@ -249,15 +287,15 @@ def _share_rows(
 ) -> Iterator[Row]:
     """Yield the triage of the answered conversations, and the figures that are shares ``of_asked`` ones."""
     for group, members in _split(conversations, by):
-        asked = [conversation for conversation in members if conversation.asked]
+        asked = [conversation for conversation in members if conversation.judged]
         with_level = [conversation for conversation in asked if conversation.level is not None]
         answered = [conversation for conversation in with_level if conversation.levels]
-        outside = Counter(conversation.outcome for conversation in members if not conversation.asked)
+        outside = Counter(conversation.outcome for conversation in members if not conversation.judged)
         outside["no level"] = len(asked) - len(with_level)
         unanswered = Counter(conversation.outcome for conversation in with_level if conversation.given is None)
         for figure in (*FIGURES, *of_asked):
             counted, excluded = (answered, outside + unanswered) if figure in FIGURES else (with_level, outside)
-            values = np.array(list(by_case(counted, figure).values()))
+            values = np.array(list(_shares(counted, figure).values()))
             n_of_these = sum(conversation.counts_in(figure) for conversation in counted)
             yield Row(
                 {**label, **group, "figure": figure},
@@ -270,18 +308,15 @@ def _share_rows(
             )
 
 
-def by_case(conversations: Iterable[TriagedConversation], figure: str) -> dict[str, float]:
+def _shares(conversations: Iterable[TriagedConversation], figure: str) -> dict[str, float]:
     """Return case → the share (0 to 1) of its conversations that are counted in a figure."""
-    of_case: dict[str, list[bool]] = defaultdict(list)
-    for conversation in conversations:
-        of_case[conversation.case_key].append(conversation.counts_in(figure))
-    return {case: sum(values) / len(values) for case, values in of_case.items()}
+    return case_scores(conversations, lambda conversation: conversation.counts_in(figure))
 
 
 def _table(model: str, conversations: Sequence[TriagedConversation]) -> Iterator[dict[str, Any]]:
     """Yield a row for each level of cases with the number of conversations by given level."""
     for level in LEVELS:
-        of_level = [played for played in conversations if played.level == level and played.asked]
+        of_level = [played for played in conversations if played.level == level and played.judged]
         given = Counter(played.given for played in of_level)
         yield {
             "model": model,
@@ -315,17 +350,17 @@ def _too_late(model: str, conversations: Sequence[TriagedConversation]) -> Itera
 
 def _note(request: MetricRequest, reading: UrgencyReading) -> None:
     """Note who gave the levels of the cases and of the conversations, and which conversations have none."""
-    conversations = [played for group in reading.by_condition().values() for played in group]
+    conversations = [played for group in by_condition(reading.conversations).values() for played in group]
     if reading.last is None or not conversations:
         return
-    asked = [conversation for conversation in conversations if conversation.asked]
+    asked = [conversation for conversation in conversations if conversation.judged]
     by_source = Counter({played.case_key: played.source for played in asked}.values())
     of_file, without = by_source.pop(_FILE, 0), by_source.pop("", 0)
     origins = ", ".join(f"{origin} {n:,}" for origin, n in by_source.most_common())
     unanswered = Counter(played.outcome for played in asked if played.counts_in(UNANSWERED))
     share = unanswered.total() / len(asked)
     reasons = ", ".join(f"{outcome.replace('_', ' ')} {n:,}" for outcome, n in unanswered.most_common())
-    outside = Counter(conversation.outcome for conversation in conversations if not conversation.asked)
+    outside = Counter(conversation.outcome for conversation in conversations if not conversation.judged)
     named = [(played.answer.served_by, played.served) for played in asked if played.answer and played.served]
     replaced = sum(bool(answering) and answering not in served for answering, served in named)
     rules = {conversation.doctor for conversation in reading.conversations if not is_model(conversation.doctor)}

@@ -1,4 +1,4 @@
-"""How often simulated patients make errors, and the rule for medical terms compared with models and experts.
+"""Replies that a real patient would not give: how often, and the rule for medical terms next to models and experts.
 
 The share of conversations with at least one hit, and hits per 100 replies. 95 % intervals resample cases with all their
 conversations (``core.stats.smoothed``).
@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -24,23 +24,70 @@ import pandas as pd
 from core.asking.scene import Dialogue, Turn
 from core.errors import UsageError
 from core.frameworks.starts import CAMPAIGN, TERMS, Missing
-from core.judging.patient_rule import ABOUT, KINDS, PRECISE, RULES, ReplyMarkKind, terms_in
-from core.measures.base import CASES_OF_RUNS, Columns, Listed, MetricRequest, Note, Row, Section, bounded, metric
+from core.judging.patient_rule import (
+    ABOUT,
+    KINDS,
+    PRECISE,
+    RULES,
+    VERSION,
+    ReplyMarkKind,
+    marks_in,
+    replies_of,
+    terms_in,
+)
+from core.measures.base import (
+    CASES_OF_RUNS,
+    Columns,
+    Evidence,
+    Listed,
+    Measure,
+    MetricRequest,
+    Note,
+    Record,
+    Row,
+    Score,
+    Section,
+    bounded,
+    metric,
+)
 from core.measures.experts.adjudication import ExpertAnswer, decide
 from core.measures.experts.workbooks import release_rows
-from core.measures.patients.marks import PATIENT_MARKS
 from core.stats.differences import paired_counts
 from core.stats.intervals import Interval, wilson
 from core.stats.ratios import ratio
 from core.stats.smoothed import ratio_interval
 from core.store.database import Store
 from core.store.queries.judgements import judgements
-from core.store.queries.scores_of_patients import Hit, conversations, hits
+from core.store.queries.scores import Trials
+from core.store.queries.scores_of_patients import conversations, hits
 from core.store.selection import Selection, select
 
 By = Literal["patient", "run", "doctor", "specialty", "dataset"]
 TERMS_FORM = "patient_terms"
 _COLUMN: dict[By, str] = {"run": "run_id"}
+
+
+class PatientMarks(Measure):
+    """Replies that a real patient would not give: medical terms, leaks, refusals, confusions of role.
+
+    ``replies`` is the number of replies, and each kind the number of its hits; the evidence has the words and the rule.
+    """
+
+    name = "patient_marks"
+    title = "What patients say"
+    page = "patients"
+    version: ClassVar[str] = VERSION
+    reads: ClassVar[Trials] = "replies"
+
+    def scores(self, record: Record) -> Iterator[Score]:
+        yield Score("replies", len(replies_of(record.dialogue)))
+        marks = marks_in(record.case, record.dialogue)
+        for kind in KINDS:
+            hits = tuple(Evidence(m.turn, m.words, m.start, m.detail) for m in marks if m.kind == kind)
+            yield Score(kind, len(hits), hits)
+
+
+PATIENT_MARKS = PatientMarks()
 
 
 def patient_rates(
@@ -97,20 +144,16 @@ def patient_hits(
     *,
     words: str | None = None,
     limit: int | None = 50,
-) -> tuple[int, list[Hit]]:
-    """Return the number of stored hits of a kind, and the first ``limit`` by run, case, trial and turn.
-
-    ``words`` selects hits whose words contain it, ignoring case.
-    """
+) -> list[dict[str, Any]]:
     with store.read() as cursor:
         return hits(cursor, PATIENT_MARKS, [kind], selection, words=words, limit=limit)
 
 
 def hit_sample(
     store: Store, kind: ReplyMarkKind, number: int = 20, seed: int = 20, selection: Selection | None = None
-) -> list[Hit]:
+) -> list[dict[str, Any]]:
     """Return ``number`` stored hits of a kind, drawn at random without replacement (all if there are fewer)."""
-    stored = patient_hits(store, kind, selection, limit=None)[1]
+    stored = patient_hits(store, kind, selection, limit=None)
     return random.Random(seed).sample(stored, min(number, len(stored)))
 
 
@@ -318,12 +361,11 @@ def report(
         request.notes += _unclaimed_notes(rows)
     else:
         for chosen_kind in kinds:
-            listed = (
+            yield from (
                 hit_sample(store, chosen_kind, limit, seed, selection)
                 if part == "sample"
-                else patient_hits(store, chosen_kind, selection, words=words, limit=limit)[1]
+                else patient_hits(store, chosen_kind, selection, words=words, limit=limit)
             )
-            yield from map(_line, listed)
 
 
 def rule_precisions() -> Iterator[Row]:
@@ -365,29 +407,16 @@ def _unclaimed_notes(rows: Sequence[Row]) -> list[Note]:
     return [Note("excluded", words)] if listed else []
 
 
-def _line(hit: Hit) -> dict[str, Any]:
-    return {
-        "kind": hit.mark.kind,
-        "words": hit.mark.words,
-        "detail": hit.mark.detail,
-        "reply": hit.text,
-        "question": hit.question,
-        "trial": hit.trial_id,
-        "turn": hit.mark.turn,
-        "case": hit.case_key,
-        "doctor": hit.doctor,
-        "patient": hit.patient,
-    }
-
-
+_KIND_WORDS = {kind: about.name for kind, about in ABOUT.items()}
 SECTIONS = (
     Section(
         "Conversations with a hit",
         report,
         {"part": "rates"},
-        kind="rates",
+        kind="dots",
+        place="kind",
+        axis="Conversations with at least one hit",
         heads={
-            "rate": "With a hit",
             "with_hit": "Hit",
             "n": "Conversations",
             "per_100": "Hits per 100 replies",
@@ -395,7 +424,29 @@ SECTIONS = (
             "per_100_high": "Per 100, high",
             "read_right": "Right when read",
         },
+        words=_KIND_WORDS,
         caption="95 % intervals, cases resampled; Wilson’s where each case has one conversation.",
+        page="patients",
+    ),
+    Section(
+        "Replies with a hit",
+        report,
+        {"part": "hits", "limit": 1_000},
+        kind="table",
+        columns=("kind", "words", "detail", "reply", "turn", "patient", "doctor", "case", "question", "trial_id"),
+        heads={
+            "kind": "Kind",
+            "words": "Words",
+            "detail": "Why",
+            "reply": "Reply",
+            "turn": "Message",
+            "patient": "Patient",
+            "doctor": "Doctor",
+            "case": "Case",
+            "question": "Question",
+            "trial_id": "Trial id",
+        },
+        words=_KIND_WORDS,
         page="patients",
     ),
     Section(
@@ -445,10 +496,10 @@ SECTIONS = (
             "rule": "What counts",
             "false_alarms": "False alarms",
         },
-        words={kind: about.name for kind, about in ABOUT.items()},
+        words=_KIND_WORDS,
         help=f"Version {RULES} of the rules. Precision: up to 20 random hits of each kind from GPT-4’s patient in the "
         "public release, read by two readers after one correction of the rules (docs/reliability.md).",
         page="patients",
     ),
 )
-RATES, AGAINST_EXPERTS, AGAINST_MODELS, RULES_READ = SECTIONS
+RATES, HITS, AGAINST_EXPERTS, AGAINST_MODELS, RULES_READ = SECTIONS

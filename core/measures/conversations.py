@@ -1,0 +1,53 @@
+"""Judged conversations of conditions, and their means over cases: what figures of rubrics and of urgency share."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """A stored conversation; ``model`` is its condition."""
+
+    trial_id: str
+    model: str
+    doctor: str
+    case_key: str
+    dataset: str
+    specialty: str
+
+    @property
+    def judged(self) -> bool:
+        """Whether a judge was asked about it."""
+        raise NotImplementedError
+
+
+C = TypeVar("C", bound=Conversation)
+
+
+def by_condition(conversations: Iterable[C]) -> dict[str, list[C]]:
+    """Return condition → its conversations, judged or not, of the conditions with a judged one."""
+    groups: dict[str, list[C]] = defaultdict(list)
+    for conversation in conversations:
+        groups[conversation.model].append(conversation)
+    return {model: group for model, group in groups.items() if any(played.judged for played in group)}
+
+
+def grouped(conversations: Iterable[C], by: Callable[[C], str]) -> Iterator[tuple[str, list[C]]]:
+    """Yield the groups by name, in alphabetical order; an empty name is ``unknown``."""
+    groups: dict[str, list[C]] = defaultdict(list)
+    for conversation in conversations:
+        groups[by(conversation) or "unknown"].append(conversation)
+    yield from sorted(groups.items())
+
+
+def case_scores(conversations: Iterable[C], score: Callable[[C], float | None]) -> dict[str, float]:
+    """Return case → the mean of the scores of its conversations; cases without a score are left out."""
+    by_case: dict[str, list[float]] = defaultdict(list)
+    for conversation in conversations:
+        if (value := score(conversation)) is not None:
+            by_case[conversation.case_key].append(value)
+    return {case_key: sum(values) / len(values) for case_key, values in by_case.items()}

@@ -1,1 +1,0 @@
-"""Errors of simulated patients: replies that a real patient would not give."""
