@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Literal, NamedTuple
 
@@ -67,7 +67,7 @@ def agreement_with_experts(items: Iterable[JudgedItem]) -> Agreement:
     if not labelled:
         return Agreement(0, 0, math.nan, NOTHING, math.nan, math.nan, math.nan)
     mean_weight = sum(item.weight for item in labelled) / len(labelled)
-    by_case: dict[str, NDArray[np.float64]] = defaultdict(lambda: np.zeros((2, 2)))
+    by_case: dict[Hashable, NDArray[np.float64]] = defaultdict(lambda: np.zeros((2, 2)))
     for item in labelled:
         by_case[item.case][int(not item.judge), int(not item.expert)] += item.weight / mean_weight
     table = np.array(list(by_case.values()))
@@ -155,7 +155,7 @@ def differing_errors(by_condition: Mapping[str, Sequence[JudgedItem]]) -> Iterat
 
 
 def _errors_differ(first: Sequence[JudgedItem], second: Sequence[JudgedItem], level: float) -> bool:
-    by_case: dict[str, NDArray[np.float64]] = defaultdict(lambda: np.zeros(4))
+    by_case: dict[Hashable, NDArray[np.float64]] = defaultdict(lambda: np.zeros(4))
     for side, items in enumerate((first, second)):
         for item in items:
             if item.expert is not None:
@@ -175,7 +175,7 @@ def _errors_differ(first: Sequence[JudgedItem], second: Sequence[JudgedItem], le
 
 def _sums(items: Sequence[JudgedItem]) -> NDArray[np.float64]:
     """Return case × (Σ worth · judge, items, Σ worth, and the weighted counts of judge × expert)."""
-    by_case: dict[str, NDArray[np.float64]] = {}
+    by_case: dict[Hashable, NDArray[np.float64]] = {}
     for item in items:
         row = by_case.setdefault(item.case, np.zeros(7))
         row[:3] += item.worth * item.judge, 1, item.worth

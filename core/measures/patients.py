@@ -407,7 +407,7 @@ def _unclaimed_notes(rows: Sequence[Row]) -> list[Note]:
     return [Note("excluded", words)] if listed else []
 
 
-_KIND_WORDS = {kind: about.name for kind, about in ABOUT.items()}
+_KIND_WORDS: dict[str, str] = {kind: about.name for kind, about in ABOUT.items()}
 SECTIONS = (
     Section(
         "Conversations with a hit",

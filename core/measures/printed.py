@@ -274,7 +274,7 @@ def _own_share(line: Printed, question: str, answer: str, own: OwnExperts) -> tu
     for review, decisions in own.decisions.items():
         about = [decision for decision in decisions if decision.question == question]
         if line["model"] == "patient_ai":  # the patient of all conversations
-            about = [replace(decision, model=line["model"]) for decision in about]
+            about = [replace(decision, models=(line["model"],)) for decision in about]
         for row in shares(about):
             if row.estimate is not None:
                 same = published_label(row.label["model"]) == line["model"]
