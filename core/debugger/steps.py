@@ -186,7 +186,7 @@ class _Reader:
         match event:
             case Started(parent=parent) if parent is not None:
                 self._inherited = parent.turn
-                self._edited = any("message" in change for change in parent.changes)
+                self._edited = f"message {parent.turn + 1} edited" in parent.changes
             case Called(call=call):
                 turn = len(self._dialogue)
                 match call.purpose:

@@ -44,6 +44,12 @@ class WatchedSession:
         return framework_of(self.session.snapshot(), self.protocol)
 
     @property
+    def parent(self) -> str:
+        """The conversation that this one branches off; empty if it is no branch."""
+        header = self.session.meta.get("header")
+        return header.fork.parent.trial_id if isinstance(header, RunHeader) and header.fork else ""
+
+    @property
     def profiled(self) -> bool:
         """Whether the trial is played from the case's profile, so that no role reads the vignette."""
         fw, case = self.framework, self.case

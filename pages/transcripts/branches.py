@@ -1,4 +1,4 @@
-"""Branches of conversations: the list of families, one family as a tree, two branches compared, and the fork form."""
+"""Branches of conversations: the list of families, one family as a tree, two branches compared, and the form."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -10,18 +10,18 @@ import streamlit as st
 from core.events import Finished, Utterance
 from core.figures.lanes import Lane, lanes
 from core.figures.style import GREY
-from core.store.queries.forks import Node, Tree, delete_branch, families, tree
+from core.store.queries.branches import Node, Tree, delete_branch, families, tree
 from pages.kit import sessions
+from pages.kit.branch_form import branch_form
 from pages.kit.cached import ask
 from pages.kit.cases import clear_parameters
 from pages.kit.export_menu import draw_export_menu
 from pages.kit.figures import draw_figure
-from pages.kit.fork import fork_form
-from pages.kit.look import ARMS, END_SHORT, VERDICT, arm_in_words, plain, show_errors, verdict_in_brief
+from pages.kit.look import ARMS, END_SHORT, VERDICT, arm_in_words, counted, plain, show_errors, verdict_in_brief
 from pages.kit.messages import draw_messages
 from pages.kit.names import case_name, model_colours, model_name, unique_names
 from pages.kit.navigation import link
-from pages.kit.sessions import WatchedSession, watched
+from pages.kit.sessions import WatchedSession, running_sessions, watched
 from pages.kit.stored import reading
 from pages.kit.tables import draw_table, offer_csv
 from pages.kit.visitor import only
@@ -29,7 +29,7 @@ from pages.kit.watched import draw_export_menu_watched, draw_session
 from pages.transcripts.comparison import draw_comparison
 
 _ADDRESS_KEYS = ("trial", "other", "fork")
-"""URL parameters: the conversation, the conversation compared with it, and whether the fork form is open."""
+"""URL parameters: the conversation, the conversation compared with it, and whether the form is open."""
 _HEADLINE = ("multi_turn:frq", "multi_turn:mcq", *ARMS)
 """A conversation’s verdict in the tree is that of the first of these arms that has one."""
 _NOT_STORED = "not stored"
@@ -62,7 +62,7 @@ def draw_families() -> None:
     """List the families, newest branch first; a click opens a family."""
     if not (branched := ask(families)):
         st.info(
-            "No branches yet. Open a conversation and choose “Fork from here” at a message to continue it with another "
+            "No branches yet. Open a conversation and choose “Branch from here” to continue it with another "
             "message, cast, persona or prompt.",
             icon=":material/account_tree:",
         )
@@ -93,18 +93,24 @@ def draw_families() -> None:
 
 
 def draw_running(entry: WatchedSession) -> None:
-    """Draw a running consultation, and below it the form to fork it at any message so far."""
-    if st.query_params.get("other"):
+    """Draw a running consultation, and below it the form to branch from any message so far."""
+    if other := st.query_params.get("other"):
         st.caption("This branch is running. It joins the tree when it ends.")
-    draw_session(entry, forks=False)
+        siblings = [branch for branch in running_sessions() if branch.parent == other and branch is not entry]
+        with st.container(horizontal=True):
+            for branch in siblings:
+                words = f"Watch {plain(branch.session.title)}, {counted(branch.session.messages, 'message')}"
+                link("branches", words, "sync", trial=branch.trial_id, other=other)
+    draw_session(entry, branches=False)
     with st.expander(
-        "Fork this consultation while it runs",
+        "Branch from this consultation while it runs",
         icon=":material/fork_right:",
         on_change="rerun",
         expanded="fork" in st.query_params,
     ) as form:
         if form.open:
-            fork_form(entry.trial_id, entry.session.snapshot(), entry.case, "branches_running", session=entry.session)
+            events = entry.session.snapshot()
+            branch_form(entry.trial_id, events, entry.case, "branches_running", session=entry.session)
 
 
 def draw_broken_off(entry: WatchedSession) -> None:
@@ -165,8 +171,8 @@ def draw_family(tree: Tree, chosen: Node) -> None:
         has_messages = any(isinstance(event, Utterance) for event in stored.events)
         expanded = has_messages and (len(tree.nodes) == 1 or "fork" in st.query_params)
         name = names[chosen.trial_id]
-        with st.expander(f"Fork at a message of {name}", icon=":material/fork_right:", expanded=expanded):
-            fork_form(chosen.trial_id, stored.events, stored.case, "branches_fork")
+        with st.expander(f"Branch from a message of {name}", icon=":material/fork_right:", expanded=expanded):
+            branch_form(chosen.trial_id, stored.events, stored.case, "branches_form")
     if other is not None:
         first, second = sorted((chosen, other), key=tree.nodes.index)
         draw_comparison(tree, first, second, (names[first.trial_id], names[second.trial_id]))

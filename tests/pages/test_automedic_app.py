@@ -110,7 +110,7 @@ def test_it_can_be_forked_at_any_message(stored: Store, open_page: Open) -> None
     app = open_page("branches", trial=MISUSED, fork="yes")
     assert trouble(app) == []
     assert has_button(app, "Go on from here")
-    turns = app.selectbox(key=f"branches_fork_{MISUSED}_turn").options
+    turns = app.selectbox(key=f"branches_form_{MISUSED}_turn").options
     assert [turn.partition(":")[0].partition(" · ")[2] for turn in turns][:2] == ["Doctor", "Patient"]
     assert "<patient>" not in turns[0]
 

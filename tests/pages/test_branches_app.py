@@ -13,7 +13,7 @@ from core.live import session
 from core.live.session import Session
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.forks import Tree, tree
+from core.store.queries.branches import Tree, tree
 from pages.kit import sessions as live_sessions
 from pages.transcripts.branches import changes_words, node_names, tree_chart, tree_table
 from pages.transcripts.comparison import common_messages, differences, edits
@@ -146,10 +146,10 @@ def consulted(open_page: Open) -> str:
 def test_a_conversation_is_forked_watched_and_then_stands_in_its_tree(consulted: str, open_page: Open) -> None:
     app = open_page("branches", trial=consulted, fork="yes")
     assert "No branch yet" in words(app)
-    app.selectbox(key=f"branches_fork_{consulted}_turn").set_value(3).run()
-    app.text_area(key=f"branches_fork_{consulted}_text_3").set_value("I'm 70. I'm a woman.").run()
+    app.selectbox(key=f"branches_form_{consulted}_turn").set_value(3).run()
+    app.text_area(key=f"branches_form_{consulted}_text_3").set_value("I'm 70. I'm a woman.").run()
     keys = [select.key for select in app.selectbox]
-    assert f"branches_fork_{consulted}_temperament" not in keys, "a persona needs a model"
+    assert f"branches_form_{consulted}_temperament" not in keys, "a persona needs a model"
     button(app, "Go on from here").click().run()
     assert trouble(app) == []
     branch = query(app, "trial")
@@ -187,7 +187,7 @@ def test_an_imported_conversation_asks_for_another_doctor(database: Path, open_p
     assert trouble(app) == []
     assert "choose the models that continue it" in words(app)
     assert button(app, "Go on from here").disabled
-    app.selectbox(key="branches_fork_old_doctor").set_value("reference/bayes").run()
+    app.selectbox(key="branches_form_old_doctor").set_value("reference/bayes").run()
     assert not button(app, "Go on from here").disabled
 
 

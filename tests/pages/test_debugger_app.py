@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import streamlit as st
+from core.debugger.variants import variants_of
 from streamlit.testing.v1 import AppTest
 
 from core.datasets.library import library
 from core.debugger.run import BenchRun, start_bench
-from core.debugger.variants import variants_of
 from core.frameworks.base import Arm, Campaign, framework, title_of
 from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import CraftMdSettings

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from pages.debugger.variants import one_side
 from streamlit.testing.v1 import AppTest
 
 from core.case import Case, Fact, Profile
@@ -24,7 +25,6 @@ from core.store.queries.fact_sets import facts_saved
 from core.store.queries.judged_facts import JudgedPatient, PatientVerdict
 from core.text.facts import facts_of
 from pages.debugger.matrix import MARK, address_of, cells_frame, matrix_frame
-from pages.debugger.variants import one_side
 from pages.kit.case.facts import coverage, facts_frame, facts_from, facts_table
 from pages.kit.case.why import attribution_of, belief_chart, belief_frame, belief_sentences, wrong_in
 from pages.kit.look import VERDICT

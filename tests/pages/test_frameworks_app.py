@@ -104,7 +104,7 @@ def test_a_history_is_taken_live_and_forked(open_page: Open) -> None:
 
     fork = open_page("branches", trial=trial, fork="yes")
     assert trouble(fork) == []
-    place = f"branches_fork_{trial}"
+    place = f"branches_form_{trial}"
     assert fork.selectbox(key=f"{place}_solver").value == "reference/solver"
     assert fork.number_input(key=f"{place}_max_questions").value == 10
     fork.selectbox(key=f"{place}_turn").set_value(2).run()

@@ -1,10 +1,9 @@
-"""Editing and running again: one step, whose reruns are variants, or the case and prompts of all arms.
+"""Editing a case: one step's request, which a branch sends again, or the case and prompts of all arms.
 
-Variants are compared word by word, and edited templates can be saved as a prompt pack.
+Edited templates can be saved as a prompt pack.
 """
 
 import hashlib
-import html
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -15,179 +14,54 @@ import streamlit as st
 
 from core.asking.parts import PromptPart
 from core.case import Case
-from core.debugger.diff import DiffPiece, Op, message_diff, word_diff
+from core.debugger.branching import start_at
 from core.debugger.packs import pack_from_trial, pack_of_part, prompt_of, save_pack
-from core.debugger.question import outcome_of
 from core.debugger.run import CALLS_AT_ONCE, start_edited
-from core.debugger.steps import Step, TrialRecord, by_rule_of, prompts_of
-from core.debugger.variants import Variant, start_rerun
-from core.events import CallRecord
+from core.debugger.steps import Step, TrialRecord, prompts_of
 from core.frameworks.base import framework
-from core.frameworks.casting import REFERENCE, CastNames, is_model
+from core.frameworks.casting import is_model
 from core.jobs.estimate import estimate
 from core.jobs.plan import campaign_of, in_full
 from core.journal import RunHeader
-from core.live.session import Session
 from core.prompts import Prompt
-from core.words import ROLE
+from core.store.queries.variants import StepReply, step_replies
 from pages.debugger.matrix import BenchView, adopt, before_after_frame, chosen_rule, session_of
 from pages.debugger.step import label_of
-from pages.kit.controls import choose, choose_by_name
-from pages.kit.look import VERDICT, badges, counted, in_callback, plain, price, show_errors, total_tokens
-from pages.kit.messages import draw_reasoning
+from pages.kit.branch_form import branch_form
+from pages.kit.cached import ask
+from pages.kit.look import VERDICT, counted, plain, show_errors
 from pages.kit.names import model_name
 from pages.kit.navigation import link
-from pages.kit.seats import ask_address, ask_seat, packs, registry, seat_problem
+from pages.kit.seats import packs, registry
 from pages.kit.tables import draw_table
+from pages.kit.texts import draw_texts
 from pages.kit.visitor import draw_button, only
 
-_DIFF_STYLE: dict[Op, tuple[str, str]] = {
-    "delete": ("del", "background: rgba(213, 94, 0, .2); text-decoration: line-through"),
-    "insert": ("ins", "background: rgba(0, 114, 178, .2); text-decoration: underline"),
-}
-_TEXT_STYLE = "white-space: pre-wrap; overflow-wrap: anywhere; line-height: 1.5; font-size: .93rem"
-
-
-def draw_texts(before: str | None, after: str | None, missing: str = "nothing") -> None:
-    """Draw two texts side by side, word by word; ``missing`` is shown for a text that is ``None``."""
-    sides: tuple[Op, Op] = ("delete", "insert")
-    pieces = word_diff(before or "", after or "")
-    for column, text, op in zip(st.columns(2, gap="medium"), (before, after), sides, strict=True):
-        with column, st.container(border=True):
-            if text is None:
-                st.caption(missing)
-            else:
-                st.html(one_side(pieces, op))
-
-
-def one_side(pieces: Sequence[DiffPiece], op: Op) -> str:
-    """Return one side of a difference as HTML, with every text escaped.
-
-    Not Markdown: it has no underline and drops white space, which matters in a prompt.
-    """
-    tag, style = _DIFF_STYLE[op]
-    side = [(piece.op, html.escape(piece.text)) for piece in pieces if piece.op in ("equal", op)]
-    marked = [text if kind == "equal" else f'<{tag} style="{style}">{text}</{tag}>' for kind, text in side]
-    return f'<div style="{_TEXT_STYLE}">{"".join(marked)}</div>'
-
-
-def names_of(variants: Sequence[Variant]) -> dict[str, str]:
-    return {"original": "Original", **{v.variant_id: f"Variant {n}" for n, v in enumerate(variants, 1)}}
-
-
-def draw_variants(step: Step, variants: Sequence[Variant]) -> None:
-    """Draw the list of variants and the comparison of two; nothing if there is no variant."""
-    if not variants:
-        return
-    names = names_of(variants)
-    sides: dict[str, Step | Variant] = dict(zip(names, (step, *variants), strict=True))
-    made = {v.variant_id: time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(v.made_at)) for v in variants}
-    rows = [
-        {
-            "Variant": name,
-            "Made": made.get(key, "in the trial"),
-            "Model": model_name(sides[key].model),
-            "Changed messages": sum(d.changed for d in message_diff(step.messages, sides[key].messages)),
-            "Verdict": ", ".join(dict.fromkeys(VERDICT[verdict][0] for _, verdict in sides[key].verdicts))
-            or (sides[key].reason or "none").replace("_", " "),
-            "Response": " ".join((sides[key].response or sides[key].detail).split())[:160],
-        }
-        for key, name in names.items()
-    ]
-    st.header("Variants", anchor=False)
-    ids = list(names)
-    draw_table(
-        pd.DataFrame(rows),
-        "debug_variants",
-        on_row=lambda row: st.query_params.update(right=ids[row]),
-        alt="The variants of this step",
-    )
-    first_column, second_column = st.columns(2, gap="medium")
-    first = choose_by_name("Left", ids, "left", "debug_left", default=ids[0], names=names, where=first_column)
-    second = choose_by_name("Right", ids, "right", "debug_right", default=ids[-1], names=names, where=second_column)
-    _draw_pair(sides[first], sides[second])
-
-
-def _draw_pair(first: Step | Variant, second: Step | Variant) -> None:
-    for column, side in zip(st.columns(2, gap="medium"), (first, second), strict=True):
-        calls = _calls(side)
-        figures = "no model was called"
-        if calls:
-            cost = price([call for call in calls if call.error is None])
-            figures = f"{total_tokens(calls):,} tokens · {sum(call.latency_s for call in calls):.2f} s · {cost}"
-        verdicts = badges(side.reason, side.verdicts) or ":gray-badge[No verdict: a message of the dialogue]"
-        if side.reason is not None:
-            verdicts += f" {plain(side.detail)}"
-        column.markdown(f"{verdicts}  \n:gray[{plain(model_name(side.model))} · {figures}]")
-        if side.extracted:
-            column.markdown(f":gray[Read as] {plain(side.extracted)}")
-    st.markdown("**Reply**")
-    draw_texts(first.response, second.response, "No reply.")
-    for column, side in zip(st.columns(2, gap="medium"), (first, second), strict=True):
-        with column:
-            draw_reasoning(next((call.reasoning for call in _calls(side)), None))
-    differing = [d for d in message_diff(first.messages, second.messages) if d.changed]
-    unchanged = max(len(first.messages), len(second.messages)) - len(differing)
-    st.markdown("**Request**")
-    for difference in differing:
-        before, after = difference.before, difference.after
-        if (message := after or before) is not None:
-            st.caption(label_of(message))
-        draw_texts(before.content if before else None, after.content if after else None, "No such message.")
-    if unchanged:
-        st.caption(f"{unchanged} of the messages {'is' if unchanged == 1 else 'are'} the same on both sides.")
-
-
-def _calls(side: Step | Variant) -> tuple[CallRecord, ...]:
-    return side.calls if isinstance(side, Variant) else (side.call,) if side.call else ()
-
-
-_REDRAW_S = 0.4
 _SCROLL_CHARS = 1_200
 """Longer messages are edited in a box that scrolls (characters)."""
 _FULL_HEIGHT = 8
 """A table of at most this many arms is shown at full height."""
-_ONLY_MODELS = ("extract", "judge", "summarise", "probe")
 Edits = Mapping[tuple[str, str], str]
 """(pack, prompt) → edited template."""
 
 
-def draw_edit(record: TrialRecord, step: Step, variants: Sequence[Variant]) -> None:
-    """Draw the editor of a step, or its rerun while that is running."""
+def draw_edit(record: TrialRecord, steps: Sequence[Step], step: Step) -> None:
+    """Draw the editor of a step's request, and the form of a branch that sends it."""
     st.header(
-        "Edit and run again",
+        "Branch from this step",
         anchor=False,
-        help="Sends these messages and judges the answer as in the trial. The trial does not change.",
+        help="The conversation up to this step stays, and continues from here with your change. The trial does not "
+        "change.",
     )
-    trial_id, key, rerun = st.session_state.get("debug_rerun") or ("", "", None)
-    if rerun is not None and (trial_id, key) == (record.trial_id, step.key):
-        if rerun.running:
-            _watch(rerun)
-            return
-        st.session_state.pop("debug_rerun")
-        if rerun.error:
-            st.error(plain(rerun.error))
-        elif (variant := outcome_of(rerun)) is not None:  # show the variant that has just finished
-            st.query_params["left"], st.query_params["right"] = "original", variant.variant_id
-            st.rerun()  # the list of variants was read before this one was stored
-    if step.not_again:
-        st.info(plain(step.not_again), icon=":material/info:")
-        return
-    if not step.messages:
-        st.caption("The request of this step is not stored, so it cannot be sent again.")
+    if replies := ask(step_replies, record.trial_id, step.key):
+        _draw_replies(replies)
+    if step.not_again or not step.messages:
+        st.info(plain(step.not_again) or "The request of this step is not stored.", icon=":material/info:")
+        branch_form(record.trial_id, record.events, record.case, "debug_branch", at=step.turn)
         return
     with st.expander("Messages of this step", icon=":material/edit:", key="debug_edit_open"):
-        edited, edits = _ask_messages(record, step, variants)
-        model, address, problem = _ask_player(record, step)
+        edited, edits = _ask_messages(record, step)
         with st.container(horizontal=True, vertical_alignment="center"):
-            run_again = draw_button(
-                "Run this step again",
-                problem or "",
-                role="run",
-                type="primary",
-                icon=":material/replay:",
-                key="debug_again",
-            )
             with st.popover("Save a prompt pack", icon=":material/bookmark_add:", key="debug_pack_save"):
                 _ask_pack_of_edits(edits)
             with st.popover("Copy this conversation’s prompts", icon=":material/description:", key="debug_pack_own"):
@@ -203,42 +77,45 @@ def draw_edit(record: TrialRecord, step: Step, variants: Sequence[Variant]) -> N
                     f"The prompt pack {saved} is saved; choose it under More settings.",
                     icon=":material/bookmark_added:",
                 )
-        if run_again:
-            rerun = start_rerun(step, edited, record, model=model, base_url=address)
-            st.session_state["debug_rerun"] = (record.trial_id, step.key, rerun)
-            st.rerun()
+        with show_errors(st.warning, ":material/error:"):
+            start = start_at(record, steps, step, edited)
+            branch_form(
+                record.trial_id,
+                record.events,
+                record.case,
+                "debug_branch",
+                # rules read no request
+                start=start if start.request.messages or is_model(step.model) else None,
+                at=step.turn,
+            )
 
 
-def _watch(rerun: Session) -> None:
-    @st.fragment(run_every=_REDRAW_S)
-    def live() -> None:
-        with st.container(border=True, key="debug_again_draft"):
-            text = rerun.draft.text if rerun.draft else ""
-            st.markdown(f"{plain(text)} ▌" if text else ":gray[Waiting for the first word…]")
-            st.button("Stop", icon=":material/stop:", key="debug_again_stop", on_click=in_callback(rerun.stop))
-        if not rerun.running:
-            st.rerun()
+def _draw_replies(replies: Sequence[StepReply]) -> None:
+    """List the replies to edited requests that version 0.5 stored without a conversation."""
+    table = pd.DataFrame(
+        [
+            {
+                "Made": time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(reply.made_at)),
+                "Model": model_name(reply.model),
+                "Verdict": ", ".join(dict.fromkeys(VERDICT[verdict][0] for verdict in reply.verdicts)),
+                "Reply": reply.response,
+            }
+            for reply in replies
+        ]
+    )
+    with st.expander(f"Replies to edited requests ({len(table)})", icon=":material/history:"):
+        draw_table(table, "debug_replies", alt="Replies to edited requests of this step")
 
-    live()
 
-
-def _ask_messages(record: TrialRecord, step: Step, variants: Sequence[Variant]) -> tuple[tuple[PromptPart, ...], Edits]:
-    """Draw editors for every message and its template, starting from the original or a variant.
-
-    Return the messages as edited, and the templates that were edited.
-    """
+def _ask_messages(record: TrialRecord, step: Step) -> tuple[tuple[PromptPart, ...], Edits]:
+    """Draw editors for every message and its template; return the messages and the templates that were edited."""
     if step.would_be_sent:
         st.info(plain(step.note), icon=":material/info:")
-    names = names_of(variants)
-    bases = dict(zip(names, (step.messages, *(variant.messages for variant in variants)), strict=True))
     key = f"{record.trial_id}_{step.key}"
-    base = "original"
-    if variants:
-        base = choose("Start from", list(bases), f"debug_base_{key}", names=names, bound=False)
     edited: list[PromptPart] = []
     edits: dict[tuple[str, str], str] = {}
-    for number, message in enumerate(bases[base]):
-        key_of_message, text = f"debug_edit_{key}_{base}_{number}", message.content
+    for number, message in enumerate(step.messages):
+        key_of_message, text = f"debug_edit_{key}_{number}", message.content
         prompt = prompt_of(message)
         columns = st.columns(1 if prompt is None else 2, gap="medium")
         if prompt is not None:
@@ -258,11 +135,11 @@ def _ask_messages(record: TrialRecord, step: Step, variants: Sequence[Variant]) 
             persist_state="session",
         )
         edited.append(replace(message, content=content or ""))
-    changed = sum(a.content != b.content for a, b in zip(bases[base], edited, strict=True))
+    changed = sum(a.content != b.content for a, b in zip(step.messages, edited, strict=True))
     words = (
         f"{counted(changed, 'message is', 'messages are')} changed."
         if changed
-        else "Nothing is changed: running again draws another sample."
+        else "Nothing is changed: the branch draws another sample."
     )
     st.caption(f"{words} Empty messages are left out.")
     return tuple(edited), edits
@@ -279,31 +156,6 @@ def _ask_template(prompt: Prompt, message: PromptPart, key: str) -> str | None:
         help=f"The message next to it is its rendering. Inputs: {', '.join(prompt.inputs) or 'none'}.",
     )
     return None if (template or "").strip() == prompt.source.strip() else template or ""
-
-
-def _ask_player(record: TrialRecord, step: Step) -> tuple[str | None, str | None, str | None]:
-    """Ask which model plays a step. Return its name, its address and a problem that prevents the rerun.
-
-    A name of ``None`` is the original player.
-    """
-    has_player = step.call is not None or step.model in REFERENCE.values()
-    only_models = step.kind in _ONLY_MODELS or by_rule_of(record) is None
-    if has_player and not st.toggle(
-        "Another model", key="debug_again_other", help="Off: the original player runs the step."
-    ):
-        by_rules = only_models and not is_model(step.model)
-        return None, None, "This step was played by rules. Choose another model to run it." if by_rules else None
-    model_column, address_column = st.columns(2)
-    with model_column:
-        kinds = (REFERENCE.get(step.role, f"reference/{step.role}"),)
-        model = ask_seat("debug_again", step.role, label=ROLE[step.role], kinds=kinds)
-    with address_column:
-        address = ask_address("debug_again")
-    if only_models and not is_model(model):
-        return model, address, "Choose a language model: the rules do not read this request."
-    base_url = address or record.header.settings.get("base_url")
-    names = CastNames(**{**REFERENCE, "doctor": model})
-    return model, address, seat_problem(names, str(base_url) if base_url else None)
 
 
 def _ask_pack_of_edits(edits: Edits) -> None:

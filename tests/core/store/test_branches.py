@@ -10,7 +10,7 @@ from core.errors import UsageError
 from core.events import Event, Parent, Started, Utterance
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.forks import Tree, delete_branch, families, family_sizes, tree
+from core.store.queries.branches import Tree, delete_branch, families, family_sizes, tree
 from tests.core.store.builders import a_case, a_header, a_stream, a_trial, write_journal
 from tests.support.stores import copy_of
 
