@@ -55,9 +55,10 @@ def draw_edit(record: TrialRecord, steps: Sequence[Step], step: Step) -> None:
     )
     if replies := ask(step_replies, record.trial_id, step.key):
         _draw_replies(replies)
+    key = f"debug_branch_{step.key}"
     if step.not_again or not step.messages:
         st.info(plain(step.not_again) or "The request of this step is not stored.", icon=":material/info:")
-        branch_form(record.trial_id, record.events, record.case, "debug_branch", at=step.turn)
+        branch_form(record.trial_id, record.events, record.case, key, at=step.turn)
         return
     with st.expander("Messages of this step", icon=":material/edit:", key="debug_edit_open"):
         edited, edits = _ask_messages(record, step)
@@ -83,7 +84,7 @@ def draw_edit(record: TrialRecord, steps: Sequence[Step], step: Step) -> None:
                 record.trial_id,
                 record.events,
                 record.case,
-                "debug_branch",
+                key,
                 # rules read no request
                 start=start if start.request.messages or is_model(step.model) else None,
                 at=step.turn,

@@ -130,8 +130,12 @@ def _ask(
     if has_options(fw, tested, "patient"):
         with persona.expander("Persona of the patient", icon=":material/theater_comedy:"):
             values |= ask_options(place, fw, tested, "patient", patient=others.get("patient", ""))
-    names = CastNames(**{tested_seat(fw).role: tested, **others})
+    # a seat without work keeps its player; a release has only labels for its players
+    seated = CastNames() if origin.run.source == "release" else origin.names
+    names = seated.but(**{tested_seat(fw).role: tested, **others})
     settings_asked, problem = read_options(fw, {**values, "base_url": address})
+    if start is not None and start.request.messages and not is_model(names[start.request.role]):
+        problem = f"An edited request needs a model: choose one as the {role_title(fw, start.request.role).lower()}."
     if problem := problem or seat_problem(names, address, fw.name):
         st.warning(plain(problem), icon=":material/key:")
     ready = problem is None and bool(arms) and (text is None or bool(text.strip()))

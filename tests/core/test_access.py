@@ -82,7 +82,7 @@ SECRET = a_case(7, case_key="pasted/Only Rita knows", dataset="pasted", vignette
 
 
 def shared(store: Store) -> None:
-    """Store conversations with a review; and of Rita a pasted case, a begun consultation and a variant."""
+    """Store conversations with a review; and of Rita a pasted case, a begun consultation and a step's reply."""
     store_conversations(store, cases=4)
     a_review(store, annotators=(VIEWER, "Ben"))
     header = a_header("bench-rita", [SECRET], source="bench", visitor=RUNNER, trials=1, case_set="pasted:1")
@@ -251,13 +251,13 @@ def test_redirects_are_not_followed(server: Store, fake_provider_thread: FakePro
 # personal data
 
 
-def test_pastes_consultations_and_variants_of_others_are_hidden(server: Store) -> None:
+def test_pastes_consultations_and_replies_of_others_are_hidden(server: Store) -> None:
     def seen() -> tuple[list[str], bool, bool, list[str | None]]:
         with server.read() as cursor:
-            ids, variants = run_ids(cursor), step_replies(cursor, "t01", "doctor-1")
+            ids, replies = run_ids(cursor), step_replies(cursor, "t01", "doctor-1")
             pasted_cases = cursor.execute("SELECT count(*) FROM cases WHERE dataset = 'pasted'").fetchall()[0][0]
         runs = sorted(set(ids) & {"bench-rita", "live-rita"})
-        return runs, load_trial("of-rita") is not None, bool(pasted_cases), [variant.response for variant in variants]
+        return runs, load_trial("of-rita") is not None, bool(pasted_cases), [reply.response for reply in replies]
 
     everything = (["bench-rita", "live-rita"], True, True, ["Rita's own"])
     with acting(RUNNER):

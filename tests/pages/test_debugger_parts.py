@@ -9,7 +9,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from pages.debugger.variants import one_side
 from streamlit.testing.v1 import AppTest
 
 from core.case import Case, Fact, Profile
@@ -28,6 +27,7 @@ from pages.debugger.matrix import MARK, address_of, cells_frame, matrix_frame
 from pages.kit.case.facts import coverage, facts_frame, facts_from, facts_table
 from pages.kit.case.why import attribution_of, belief_chart, belief_frame, belief_sentences, wrong_in
 from pages.kit.look import VERDICT
+from pages.kit.texts import one_side
 from tests.core.store.builders import answered, graded, invalid
 from tests.support.fake_provider import running
 from tests.support.pages import button, run_until, trouble, words

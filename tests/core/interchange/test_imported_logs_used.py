@@ -128,7 +128,7 @@ def test_a_conversation_of_another_program_is_neither_continued_nor_taken_apart(
 ) -> None:
     own, other = runs_of(imported)
     trial = a_trial_of(imported, other)
-    assert main(["fork", trial, "--turn", "1"]) == 2
+    assert main(["branch", trial, "--turn", "1"]) == 2
     printed = capsys.readouterr()
     assert "Another program" in printed.err
     assert "no protocol" not in printed.err
