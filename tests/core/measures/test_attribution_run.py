@@ -14,12 +14,14 @@ from core.measures import failures
 from core.measures.attribution import CAUSES, Attribution, Cause
 from core.measures.failures import Causes, WrongAnswers, attribution_table, cause_shares, patient_effects
 from core.measures.measuring import measure_trials
+from core.measures.named_answer import NamedAnswer
 from core.measures.registry import measures
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.answers import CaseScore, WrongAnswer
 from core.store.queries.fact_sets import save_facts
 from core.store.queries.judged_facts import PatientVerdict
+from core.store.queries.scores import first_words
 from core.store.selection import Selection
 from core.text.facts import AtomicFact
 from tests.core.measures.test_attribution import wrong
@@ -151,24 +153,61 @@ def test_all_formats_that_can_be_attributed_by_default(filled: Store) -> None:
     assert not WrongAnswers(filled, Selection(formats=["single_turn"]))
 
 
+def named(case: int, arm: str, response: str, verdict: str, extracted: str) -> Any:
+    """Return a trial with one free response to the case whose answer is Eczema."""
+    stream = [answered("vignette", arm, response=response), graded(verdict, "vignette", arm, extracted=extracted)]
+    return a_trial([*stream, Finished(at=9.0)], trial_id=f"named/{case}", run_id="named", case_key=f"ours/{case}")
+
+
+def test_names_are_read_when_trials_are_stored_and_causes_of_all_trials_use_them(
+    filled: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of four answers by hand: two are named right (1, 3), one is another disease (2), and one was called right (4)."""
+    right = a_case(1).answer
+    cases = [a_case(n) for n in range(11, 15)]
+    write_journal(
+        filled.journals,
+        "named",
+        a_header("named", cases=cases),
+        named(11, "frq", f"**Final Diagnosis:** {right}", "incorrect", "Gout"),
+        named(12, "frq", "**Final Diagnosis:** Gout", "incorrect", "Gout"),
+        named(13, "frq_top3", f"1. Gout\n2. {right}\n3. Psoriasis", "incorrect", "Gout"),
+        named(14, "frq", f"**Final Diagnosis:** {right}", "correct", right),
+    )
+    fold(filled)
+    before = {a.answer.trial_id: a.cause for a in attributed(filled, Selection(runs=["named"]))}
+    measure_trials(filled, [NamedAnswer()], processes=0)
+    with filled.read() as cursor:
+        words = first_words(cursor, NamedAnswer())
+    assert {trial: name for (trial, _), name in words.items() if trial.startswith("named")} == {
+        "named/11": right,
+        "named/12": "",
+        "named/13": right,
+    }
+    monkeypatch.setattr("core.measures.attribution.right_name_in", lambda *_: pytest.fail("it is read once"))
+    causes = {a.answer.trial_id: a.cause for a in attributed(filled, Selection(runs=["named"]))}
+    assert causes == before == {"named/11": "grader", "named/12": "doctor_concluded_wrongly", "named/13": "grader"}
+
+
 @pytest.mark.slow
-def test_an_extract_continues_after_a_stop(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_causes_are_computed_once_for_each_state_of_the_database(
+    filled: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(failures, "PART", 2)
-    first, progress_reports, parts = Causes(filled.path, CHOSEN, None), list[tuple[int, int]](), list[slice]()
+    first, told, parts = Causes(filled.path, CHOSEN, None), list[tuple[int, int]](), list[slice]()
 
     def table(rows: WrongAnswers, part: slice, original: Callable[..., Any] = WrongAnswers.table) -> Any:
         parts.append(part)
         return original(rows, part)
 
     monkeypatch.setattr(WrongAnswers, "table", table)
-    assert not first.make(lambda *at: progress_reports.append(at), lambda: len(progress_reports) == 1, few=True)
-    assert first.make(lambda *at: progress_reports.append(at), lambda: False, few=True)
-    assert progress_reports == [(2, 5), (2, 5), (4, 5), (5, 5)]
-    assert parts == [slice(0, 2), slice(2, 4), slice(4, 6)], "the part before the stop is not computed again"
+    assert not first.make(lambda *at: told.append(at), lambda: len(told) == 1)
+    assert not first.whole.exists()
+    assert first.make(lambda *at: None, lambda: False)
+    assert parts == [slice(0, 2), slice(0, 2), slice(2, 4), slice(4, 6)]
     repeated = Causes(filled.path, CHOSEN, None)
-    assert repeated.make(lambda *at: progress_reports.append(at), lambda: False, few=True)
-    assert len(parts) == 3, "nothing is computed twice"
-    assert len(progress_reports) == 4
+    assert repeated.make(lambda *at: None, lambda: False)
+    assert len(parts) == 4, "nothing is computed twice"
     causes = repeated.read()
     assert dict(zip(causes["case_key"], causes["cause"], strict=True))["ours/3"] == "doctor_concluded_wrongly"
     assert list(repeated.read(["trial_id"], cause="not_judged")["trial_id"]) == ["run/1", "run/2"]
@@ -179,19 +218,9 @@ def test_an_extract_continues_after_a_stop(filled: Store, monkeypatch: pytest.Mo
     write_journal(filled.journals, "more", a_header("more", cases=[a_case(9)]))
     fold(filled)
     newer = Causes(filled.path, CHOSEN, None)
-    assert newer.whole != repeated.whole, "another state of the database is another extract"
-    assert newer.make(lambda *at: None, lambda: False, few=True)
+    assert newer.whole != repeated.whole, "another state of the database has other causes"
+    assert newer.make(lambda *at: None, lambda: False)
     assert newer.read().equals(causes)
-
-
-@pytest.mark.slow
-def test_an_extract_of_another_process_is_the_same(filled: Store) -> None:
-    here, elsewhere = (Causes(filled.path, CHOSEN, None) for _ in range(2))
-    assert elsewhere.make(lambda *at: None, lambda: False, few=False)
-    causes = elsewhere.read()
-    elsewhere.whole.unlink()
-    assert here.make(lambda *at: None, lambda: False, few=True)
-    assert here.read().equals(causes)
 
 
 def with_cause(case: int, cause: Cause, **changes: Any) -> Attribution:
