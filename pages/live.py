@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
@@ -28,16 +27,14 @@ from core.jobs.run import check_prompts
 from core.live.session import Session
 from core.live.start import all_unfinished, one_case, start_consultation, usual_live_arms
 from core.models.register import own_names
-from core.store.queries.trials import Conversation, conversations
-from core.store.selection import Selection
 from core.words import arm_explained
-from pages.kit.cached import ask
 from pages.kit.case.pictures import draw_pictures_folded
 from pages.kit.controls import choose
 from pages.kit.conversation import draw_case
+from pages.kit.conversation_list import draw_newest
 from pages.kit.get_model import draw_offers
-from pages.kit.look import VERDICT, arm_in_words, counted, plain, reason_words, show_errors, when
-from pages.kit.names import case_name, case_set_name, model_name
+from pages.kit.look import counted, plain, reason_words, show_errors, when
+from pages.kit.names import case_set_name, model_name
 from pages.kit.navigation import link
 from pages.kit.page import show
 from pages.kit.seats import (
@@ -60,7 +57,6 @@ from pages.kit.seats import (
     single_arms,
 )
 from pages.kit.sessions import WatchedSession, adopt, current, running_sessions, second_session
-from pages.kit.tables import draw_table
 from pages.kit.visitor import draw_button, only
 from pages.kit.watched import (
     draw_branch_link,
@@ -317,37 +313,6 @@ def _draw_side(watched: WatchedSession, other: WatchedSession) -> None:
 _RECENT = 8
 
 
-def recent_table(conversations: list[Conversation]) -> pd.DataFrame:
-    return pd.DataFrame(
-        [
-            {
-                "When": when(conversation.finished_at),
-                "Case": case_name(conversation.case_key),
-                "Doctor": model_name(conversation.doctor),
-                "Patient": model_name(conversation.patient),
-                "Doctor's turns": conversation.doctor_turns,
-                "Verdicts": ", ".join(
-                    f"{arm_in_words(name)}: {VERDICT[verdict][0] if verdict in VERDICT else '–'}"
-                    for name, verdict in conversation.verdicts.items()
-                ),
-            }
-            for conversation in conversations
-        ]
-    )
-
-
-def draw_recent() -> None:
-    """Draw a list of the newest consultations, which a click opens again."""
-    if recent := ask(conversations, Selection(sources=["live"]), limit=_RECENT):
-        st.header("Recent consultations", anchor=False)
-        draw_table(
-            recent_table(recent),
-            "live_recent",
-            on_row=lambda row: st.query_params.update(trial=recent[row].trial_id),
-            download="",
-        )
-
-
 def draw_unfinished() -> None:
     """Draw links to the running consultations of this server, and to the stopped ones that can be resumed."""
     running = {watched.trial_id: watched for watched in running_sessions()}
@@ -374,7 +339,7 @@ def draw_live() -> None:
         if not own_names():
             draw_offers()
         draw_unfinished()
-        draw_recent()
+        draw_newest("live", "Recent consultations", _RECENT)
         return
     sides = [watched, *filter(None, [second_session()])]
     if is_presenting():

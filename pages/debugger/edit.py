@@ -71,8 +71,6 @@ def draw_edit(record: TrialRecord, steps: Sequence[Step], step: Step) -> None:
                     "it puts its doctor’s prompt into the framework’s pack."
                 )
                 _ask_name("own", "Make the pack", partial(pack_from_trial, record.trial_id))
-            with st.popover("Run all arms with this edit", icon=":material/table:", key="debug_all_of_step"):
-                _ask_all_of_step(record, edits)
             if saved := st.session_state.pop("debug_pack_saved", None):
                 st.toast(
                     f"The prompt pack {saved} is saved; choose it under More settings.",
@@ -175,18 +173,6 @@ def _ask_pack_of_edits(edits: Edits) -> None:
         save_pack(name, base, {prompt: template for (_, prompt), template in edits.items()}, overwrite=overwrite)
 
     _ask_name("save", "Save the pack", save)
-
-
-def _ask_all_of_step(record: TrialRecord, edits: Edits) -> None:
-    header = record.header
-    changed = {prompt: template for (pack, prompt), template in edits.items() if pack == header.prompt_pack}
-    if header.source != "bench":
-        st.caption("Only a run that was started on this page can be run again in all arms.")
-    elif not changed:
-        st.caption("Edit a template of the run’s prompts first. To edit the case, see below.")
-    else:
-        st.markdown(f"With {plain(', '.join(f'{name}.md' for name in changed))} as edited here.")
-        _draw_start(header, record.case, None, lambda: changed, "debug_all_step")
 
 
 def draw_edit_all(view: BenchView) -> None:

@@ -1,4 +1,4 @@
-"""Branches of conversations: the list of families, one family as a tree, two branches compared, and the form."""
+"""Branches of conversations: the newest, one family as a tree, two branches compared, and the form."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -10,16 +10,17 @@ import streamlit as st
 from core.events import Finished, Utterance
 from core.figures.lanes import Lane, lanes
 from core.figures.style import GREY
-from core.store.queries.branches import Node, Tree, delete_branch, families, tree
+from core.store.queries.branches import Node, Tree, delete_branch, tree
 from pages.kit import sessions
 from pages.kit.branch_form import branch_form
 from pages.kit.cached import ask
 from pages.kit.cases import clear_parameters
+from pages.kit.conversation_list import draw_newest
 from pages.kit.export_menu import draw_export_menu
 from pages.kit.figures import draw_figure
 from pages.kit.look import ARMS, END_SHORT, VERDICT, arm_in_words, counted, plain, show_errors, verdict_in_brief
 from pages.kit.messages import draw_messages
-from pages.kit.names import case_name, model_colours, model_name, unique_names
+from pages.kit.names import case_name, model_colours, unique_names
 from pages.kit.navigation import link
 from pages.kit.sessions import WatchedSession, running_sessions, watched
 from pages.kit.stored import reading
@@ -33,15 +34,17 @@ _ADDRESS_KEYS = ("trial", "other", "fork")
 _HEADLINE = ("multi_turn:frq", "multi_turn:mcq", *ARMS)
 """A conversation’s verdict in the tree is that of the first of these arms that has one."""
 _NOT_STORED = "not stored"
+_NEWEST = 50
+"""Branches that are listed."""
 
 
 def draw_branches() -> None:
-    """Draw the conversation in the URL with its family; without a conversation, the list of families."""
+    """Draw the conversation in the URL with its family; without a conversation, the newest branches."""
     trial = st.query_params.get("trial")
     if not trial:
-        draw_families()
+        draw_newest_branches()
         return
-    st.button("All branched conversations", icon=":material/arrow_back:", on_click=clear_parameters, args=_ADDRESS_KEYS)
+    st.button("All branches", icon=":material/arrow_back:", on_click=clear_parameters, args=_ADDRESS_KEYS)
     family = ask(tree, trial)
     node = family.node(trial) if family else None
     entry = watched(trial)
@@ -58,9 +61,8 @@ def draw_branches() -> None:
         draw_way_back()
 
 
-def draw_families() -> None:
-    """List the families, newest branch first; a click opens a family."""
-    if not (branched := ask(families)):
+def draw_newest_branches() -> None:
+    if not draw_newest("fork", "Newest branches", _NEWEST):
         st.info(
             "No branches yet. Open a conversation and choose “Branch from here” to continue it with another "
             "message, cast, persona or prompt.",
@@ -69,27 +71,6 @@ def draw_families() -> None:
         with st.container(horizontal=True):
             link("transcripts", "Choose a conversation", "forum", transcripts_part="Conversations")
             link("live", "Start a consultation", "play_arrow")
-        return
-
-    table = pd.DataFrame(
-        [
-            {
-                "Case": family.case_key,
-                "Original doctor": model_name(family.doctor) if family.doctor else "not stored",
-                "Branches": family.branches,
-                "Newest branch": pd.Timestamp(family.finished_at, unit="s").floor("s"),  # in UTC
-            }
-            for family in branched
-        ]
-    )
-    st.caption("Newest branch first. Choose a row to see its tree.")
-    draw_table(
-        table,
-        "families",
-        {"Newest branch": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm")},
-        on_row=lambda row: st.query_params.setdefault("trial", branched[row].newest),
-        alt="Conversations that have branches",
-    )
 
 
 def draw_running(entry: WatchedSession) -> None:

@@ -63,17 +63,16 @@ def query(app: AppTest, name: str) -> str:
     return value[0] if isinstance(value, list) else value
 
 
-def test_families_are_listed(family: Store, open_page: Open) -> None:
+def test_the_newest_branches_are_listed(family: Store, open_page: Open) -> None:
     (table,) = [frame.value for frame in open_page("branches").dataframe]
-    assert table.to_dict("records")[0]["Branches"] == 3
-    assert list(table["Case"]) == ["ours/1"]
+    assert list(table["Doctor"]) == ["openai/a", "openai/b", "openai/a"]
 
 
 def test_an_address_that_is_not_stored_says_so(open_page: Open) -> None:
     app = open_page("branches", trial="unknown")
     assert "is not stored here" in words(app)
     assert trouble(app) == []
-    button(app, "All branched conversations").click().run()
+    button(app, "All branches").click().run()
     assert "trial" not in app.query_params
 
 

@@ -246,14 +246,6 @@ def test_an_edited_prompt_becomes_a_pack_that_can_be_chosen(open_page: Open) -> 
     app = open_page("debugger", run=run.run_id)
     app = edit(app, r"Template prompts\/craftmd\/answer\_system\.md", "Think {{ of_the_heart.")
     assert any(r"answer\_system\.md is no valid Jinja2" in warning.value for warning in app.warning)
-    app = edit(
-        app, r"Template prompts\/craftmd\/answer\_system\.md", "You are a doctor in {{ specialty }}. Think twice."
-    )
-    app.button(key="debug_all_step_go").click().run()  # the same for every arm, without a pack of one's own
-    run_until(app, lambda a: not has_button(a, "Stop"))
-    assert trouble(app) == []
-    assert "**Before and after the edit**" in words(app)
-    assert r"prompts craftmd\-edit\-" in words(app)
 
 
 @pytest.mark.slow
