@@ -21,7 +21,10 @@ _PURPOSES: dict[StepKind, Purpose] = {
 
 @dataclass(frozen=True)
 class BranchStart:
-    """Where a branch from a step begins: the number of messages that are kept, the request, and what is asked."""
+    """Where a branch from a step begins: the number of messages that are kept, and the request.
+
+    ``arms`` are the questions that the step belongs to; without any, every question can be asked.
+    """
 
     turn: int
     request: FirstRequest
@@ -32,7 +35,8 @@ class BranchStart:
 def start_at(record: TrialRecord, steps: Sequence[Step], step: Step, messages: Sequence[PromptPart]) -> BranchStart:
     """Return the start of a branch that sends ``messages`` in a step; empty ones are left out.
 
-    A branch from an answer or from its grading asks only this answer. Raises ``UsageError`` if every message is empty.
+    A branch from an answer, its grading or its summary asks no other question. Raises ``UsageError`` if every message
+    is empty.
     """
     sent = [recorded(message) for message in sent_messages(messages)]
     if not sent:
@@ -48,6 +52,7 @@ def start_at(record: TrialRecord, steps: Sequence[Step], step: Step, messages: S
         title=step.title,
         messages=sent if sent != [recorded(message) for message in step.sent] else [],
     )
-    arms: list[Arm] = [(format_, kind) for format_, kind in record.header.arms]  # type: ignore[misc]
-    turn, asked = spoken if step.turn is None else step.turn, (arm,) if arm else tuple(arms)
-    return BranchStart(turn, request, asked, tuple(record.header.many_choices))
+    of_header: list[Arm] = [(format_, kind) for format_, kind in record.header.arms]  # type: ignore[misc]
+    summarised = [of for of in of_header if of[0] == "summarized" and step.kind == "summarise"]
+    arms = (arm,) if arm else tuple(summarised)
+    return BranchStart(spoken if step.turn is None else step.turn, request, arms, tuple(record.header.many_choices))

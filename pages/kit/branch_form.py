@@ -1,6 +1,7 @@
 """The form that asks for a branch of a conversation (from a message, with a change, K times) and starts it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import streamlit as st
 
@@ -95,7 +96,11 @@ def _ask(
 ) -> None:
     """Draw all controls and the start button; a fragment, so that the rest of the page is not redrawn."""
     fw = origin.framework
-    turn, text = (start.turn, None) if start is not None else _ask_message(place, messages, fw, at)
+    text: str | None = None
+    if start is None:
+        turn, text = _ask_message(place, messages, fw, at)
+    else:
+        turn = start.turn
     if origin.run.source == "release":
         st.info(
             f"{plain(model_name(origin.names[tested_seat(fw).role]))} questioned "
@@ -112,7 +117,7 @@ def _ask(
         seed = st.number_input(
             "Seed", 0, 2**31 - 1, key=f"{place}_seed", help="The conversation’s seed unless changed."
         )
-        arms = start.arms if start is not None else ask_pairs(place, fw, single_arms(fw), BRANCH_ARMS)
+        arms = (start and start.arms) or ask_pairs(place, fw, single_arms(fw), BRANCH_ARMS)
     with seats:
         columns = st.columns(1 + len(speaking_roles(fw)))
         with columns[0]:
@@ -149,8 +154,9 @@ def _ask(
         )
     if pressed:
         settings = origin.settings_with(**{name: getattr(settings_asked, name) for name in (*values, "base_url")})
-        request, many = (start.request, start.many_choices) if start is not None else (None, ())
-        plan = BranchPlan(turn, text, names, settings, pack, arms, int(seed), int(times), request, many)
+        plan = BranchPlan(turn, text, names, settings, pack, arms, int(seed), int(times))
+        if start is not None:
+            plan = replace(plan, request=start.request, many_choices=start.many_choices)
         with show_errors():
             sessions = start_branch(plan, origin)
             for session in sessions:

@@ -56,9 +56,9 @@ def branches(
     all_steps, origin = steps_of_trial(trial), stored_origin(trial.trial_id)
     step = next(step for step in all_steps if step.key == key)
     start = start_at(trial, all_steps, step, step.messages if messages is None else messages)
-    plan = BranchPlan(
-        start.turn, request=start.request, names=origin.names, settings=origin.settings_with(), arms=start.arms
-    )
+    arms: tuple[Arm, ...] = tuple((format_, kind) for format_, kind in trial.header.arms)  # type: ignore[misc]
+    plan = BranchPlan(start.turn, names=origin.names, settings=origin.settings_with(), arms=start.arms or arms)
+    plan = replace(plan, request=start.request, many_choices=start.many_choices)
     sessions = start_branch(replace(plan, **changes), origin)
     for session in sessions:
         session.join(60)
