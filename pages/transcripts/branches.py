@@ -48,6 +48,11 @@ def draw_branches() -> None:
     family = ask(tree, trial)
     node = family.node(trial) if family else None
     entry = watched(trial)
+    members = {node.trial_id for node in family.nodes} if family else {entry.parent if entry else ""}
+    for branch in running_sessions():
+        if branch.trial_id != trial and branch.parent in members:
+            words = f"Watch another branch: {counted(branch.session.messages, 'message')} so far"
+            link("branches", words, "sync", trial=branch.trial_id, other=branch.parent)
     if entry is not None and (node is None or node.conversation is None):
         # no conditional expression: Streamlit would draw its value
         if entry.session.running:
@@ -75,13 +80,8 @@ def draw_newest_branches() -> None:
 
 def draw_running(entry: WatchedSession) -> None:
     """Draw a running consultation, and below it the form to branch from any message so far."""
-    if other := st.query_params.get("other"):
+    if entry.parent:
         st.caption("This branch is running. It joins the tree when it ends.")
-        siblings = [branch for branch in running_sessions() if branch.parent == other and branch is not entry]
-        with st.container(horizontal=True):
-            for branch in siblings:
-                words = f"Watch {plain(branch.session.title)}, {counted(branch.session.messages, 'message')}"
-                link("branches", words, "sync", trial=branch.trial_id, other=other)
     draw_session(entry, branches=False)
     with st.expander(
         "Branch from this consultation while it runs",
