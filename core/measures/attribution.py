@@ -32,13 +32,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from core.agents.grader import named_in_list
 from core.case import Case
 from core.datasets.lint import Fault, lint
 from core.events import COUNTED, Format
+from core.knowledge.base import knowledge
 from core.measures.belief import Trajectory, is_right
-from core.measures.named_answer import right_name_in
 from core.store.queries.answers import WrongAnswer
 from core.store.queries.judged_facts import JudgedPatient
+from core.text.extraction import extract_by_rule
 
 Cause = Literal[
     "provider",
@@ -76,8 +78,7 @@ class AnswerEvidence:
 
     ``patient`` is a model's judgement of the conversation, ``None`` without one; ``beliefs`` is ``None`` without a
     probe. ``last_turn`` is the number of the conversation's last message, from 0. ``own`` holds the same doctor's
-    answers to the vignette, ``all_doctors`` those of every doctor in the database. ``named`` is the diagnosis in the
-    response that counts as the answer by name, empty if there is none; ``None`` if nobody has read it yet.
+    answers to the vignette, ``all_doctors`` those of every doctor in the database.
     """
 
     answer: WrongAnswer
@@ -87,7 +88,6 @@ class AnswerEvidence:
     own: OnVignette = OnVignette()
     all_doctors: OnVignette = OnVignette()
     last_turn: int | None = None
-    named: str | None = None
 
     @property
     def after_conversation(self) -> bool:
@@ -170,16 +170,21 @@ def _grader(evidence: AnswerEvidence) -> _Verdict | None:
         rule, grader = answer.called_correct[0]
         by = f"the rule {rule}" if grader == "rule" else grader
         return "grader", f"The verdict is disputed: {by} called the same answer correct.", None
-    if evidence.case is not None and (right_name := _right_name(evidence.case, answer, evidence.named)):
+    if evidence.case is not None and (right_name := _right_name(evidence.case, answer)):
         return "grader", f"The verdict is disputed: by name, “{right_name}” counts as the answer.", None
     return None
 
 
-def _right_name(case: Case, answer: WrongAnswer, named: str | None) -> str:
-    """Return a diagnosis of a free response that the reference grader's rules accept, or the empty text."""
-    if answer.question_type == "frq" and answer.extracted and is_right(case, answer.extracted):
-        return answer.extracted
-    return right_name_in(case, answer.question_type, answer.response or "") if named is None else named
+def _right_name(case: Case, answer: WrongAnswer) -> str | None:
+    """Return a diagnosis of a free response that the reference grader's rules accept, or ``None``."""
+    if answer.question_type not in ("frq", "frq_top3"):
+        return None
+    response = answer.response or ""
+    if answer.question_type == "frq_top3":
+        names = named_in_list(response)
+    else:
+        names = [answer.extracted or "", extract_by_rule(response, knowledge()) if response else ""]
+    return next((name for name in names if name and is_right(case, name)), None)
 
 
 def _refused(evidence: AnswerEvidence) -> _Verdict | None:

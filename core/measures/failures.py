@@ -50,7 +50,6 @@ from core.measures.base import (
 )
 from core.measures.belief import trajectory
 from core.measures.ledger import read_judge
-from core.measures.named_answer import NamedAnswer
 from core.measures.paired import ArmOf, by_arm
 from core.reviews.state import in_progress
 from core.stats.differences import PairedCounts, paired_counts, paired_difference
@@ -64,7 +63,6 @@ from core.store.queries.case_labels import specialties_of
 from core.store.queries.cases import cases_of
 from core.store.queries.judged_facts import judged_patients, judges, reviews_of_judged
 from core.store.queries.probes import probes_of_trials
-from core.store.queries.scores import first_words
 from core.store.queries.utterances import last_turns
 from core.store.selection import McqRule, Selection
 
@@ -87,7 +85,6 @@ class WrongAnswers:
             judged = judged_patients(cursor, self.judge, applicable) if self.judge else []
             self._patients = {patient.trial_id: patient for patient in judged}
             wrong = wrong_answers(cursor, applicable, mcq_rule)
-            self._named = first_words(cursor, NamedAnswer())
             self._cases = cases_of(cursor, (answer.case for answer in wrong))
             self._specialties = specialties_of(cursor, self._cases)
             self._scores: dict[tuple[str, QuestionType], list[CaseScore]] = {}
@@ -122,7 +119,6 @@ class WrongAnswers:
                 own=_summed([s for s in vignette_scores if s.model == answer.model]),
                 all_doctors=_summed(vignette_scores),
                 last_turn=last.get(trial),
-                named=self._named.get((trial, f"{answer.format}:{answer.question_type}")),
             )
             attributions.append(attribute(evidence))
         return attributions

@@ -239,15 +239,6 @@ def evidence(
     ]
 
 
-def first_words(cursor: duckdb.DuckDBPyConnection, measure: Reader) -> dict[tuple[str, str], str]:
-    """Return (trial, score) → the words of its first evidence, empty without evidence; of all current scores."""
-    select_all(cursor)
-    sql = f"""
-        WITH {current_scores(measure)}
-        SELECT trial_id, name, coalesce(evidence->>'$[0].words', '') FROM current_scores"""
-    return {(trial, name): words for trial, name, words in cursor.execute(sql, key(measure)).fetchall()}
-
-
 def parts_of(
     cursor: duckdb.DuckDBPyConnection, part: TrialPart, trials: Sequence[str]
 ) -> dict[str, list[dict[str, Any]]]:

@@ -14,14 +14,12 @@ from core.measures import failures
 from core.measures.attribution import CAUSES, Attribution, Cause
 from core.measures.failures import Causes, WrongAnswers, attribution_table, cause_shares, patient_effects
 from core.measures.measuring import measure_trials
-from core.measures.named_answer import NamedAnswer
 from core.measures.registry import measures
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.answers import CaseScore, WrongAnswer
 from core.store.queries.fact_sets import save_facts
 from core.store.queries.judged_facts import PatientVerdict
-from core.store.queries.scores import first_words
 from core.store.selection import Selection
 from core.text.facts import AtomicFact
 from tests.core.measures.test_attribution import wrong
@@ -159,10 +157,8 @@ def named(case: int, arm: str, response: str, verdict: str, extracted: str) -> A
     return a_trial([*stream, Finished(at=9.0)], trial_id=f"named/{case}", run_id="named", case_key=f"ours/{case}")
 
 
-def test_names_are_read_when_trials_are_stored_and_causes_of_all_trials_use_them(
-    filled: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of four answers by hand: two are named right (1, 3), one is another disease (2), and one was called right (4)."""
+def test_causes_of_all_trials_by_hand(filled: Store) -> None:
+    """Two answers name the right diagnosis (11, 13), one names another (12), and one was called right (14)."""
     right = a_case(1).answer
     cases = [a_case(n) for n in range(11, 15)]
     write_journal(
@@ -175,18 +171,23 @@ def test_names_are_read_when_trials_are_stored_and_causes_of_all_trials_use_them
         named(14, "frq", f"**Final Diagnosis:** {right}", "correct", right),
     )
     fold(filled)
-    before = {a.answer.trial_id: a.cause for a in attributed(filled, Selection(runs=["named"]))}
-    measure_trials(filled, [NamedAnswer()], processes=0)
-    with filled.read() as cursor:
-        words = first_words(cursor, NamedAnswer())
-    assert {trial: name for (trial, _), name in words.items() if trial.startswith("named")} == {
-        "named/11": right,
-        "named/12": "",
-        "named/13": right,
+    extract = Causes(filled.path, Selection(mcq_rule="mcq_loose"), None)
+    assert extract.make(lambda *at: None, lambda: False)
+    table = extract.read()
+    assert dict(zip(zip(table["trial_id"], table["format"], strict=True), table["cause"], strict=True)) == {
+        ("named/11", "vignette"): "grader",
+        ("named/12", "vignette"): "doctor_concluded_wrongly",
+        ("named/13", "vignette"): "grader",
+        ("run/1", "multi_turn"): "not_judged",
+        ("run/2", "multi_turn"): "not_judged",
+        ("run/3", "multi_turn"): "doctor_concluded_wrongly",
+        ("run/3", "vignette"): "doctor_concluded_wrongly",
+        ("run/4", "multi_turn"): "doctor_concluded_wrongly",
+        ("run/4", "vignette"): "doctor_concluded_wrongly",
+        ("run/5", "multi_turn"): "provider",
     }
-    monkeypatch.setattr("core.measures.attribution.right_name_in", lambda *_: pytest.fail("it is read once"))
-    causes = {a.answer.trial_id: a.cause for a in attributed(filled, Selection(runs=["named"]))}
-    assert causes == before == {"named/11": "grader", "named/12": "doctor_concluded_wrongly", "named/13": "grader"}
+    (share,) = [row for row in cause_shares(table) if row["cause"] == "not_judged"]
+    assert (share["n"], share["wrong"], share.estimate) == (2, 9, pytest.approx(2 / 9)), "a failure is not wrong"
 
 
 @pytest.mark.slow
