@@ -117,7 +117,8 @@ def _ask(
         seed = st.number_input(
             "Seed", 0, 2**31 - 1, key=f"{place}_seed", help="The conversation’s seed unless changed."
         )
-        arms = (start and start.arms) or ask_pairs(place, fw, single_arms(fw), BRANCH_ARMS)
+        own_arms = start.arms if start is not None else ()
+        arms = own_arms or ask_pairs(place, fw, single_arms(fw), BRANCH_ARMS)
     with seats:
         columns = st.columns(1 + len(speaking_roles(fw)))
         with columns[0]:

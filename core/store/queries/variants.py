@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import duckdb
 import orjson
 
+from core.events import Verdict
 from core.store.tables import records
 
 
@@ -16,7 +17,7 @@ class StepReply:
 
     model: str
     response: str
-    verdicts: tuple[str, ...]
+    verdicts: tuple[Verdict, ...]
     made_at: float
 
 
