@@ -161,7 +161,7 @@ class Parent(_Event):
 
 
 class Started(_Event):
-    """A trial begins; ``parent`` is the conversation that it branches off, if it is a fork.
+    """A trial begins; ``parent`` is the conversation that it branches off, if it is a branch.
 
     ``framework`` and its version are empty in older recordings; then the header of the run has them.
     """

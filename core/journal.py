@@ -29,7 +29,7 @@ from core import access, paths
 from core.bounds import BigInt, Int, Moment, Row, Trials
 from core.case import Case
 from core.errors import AnamnesisError
-from core.events import Answered, Called, CallRecord, Event, Graded, Parent, Speaker
+from core.events import Answered, Called, CallRecord, Event, Graded, Parent, Purpose, RoleName, Speaker
 from core.short_calls import NewestCalls, followed, whole_call
 from core.words import fault_of
 
@@ -45,12 +45,27 @@ class _Line(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class Fork(_Line):
-    """The origin of a fork: the parent conversation in the run ``run_id``, and the messages ``kept`` from it."""
+class FirstRequest(_Line):
+    """The request with which a branch begins: of a role for a purpose the ``number``-th, from 0.
+
+    It is sent with ``messages``, which are as ``CallRecord.request`` stores them; without any it is not edited.
+    ``title`` names the step.
+    """
+
+    role: RoleName
+    purpose: Purpose
+    number: int = 0
+    title: str
+    messages: list[dict[str, Any]] = Field(default_factory=list)
+
+
+class BranchOrigin(_Line):
+    """Where a branch leaves its parent, a conversation of the run ``run_id``: the messages ``kept`` from it."""
 
     run_id: str
     parent: Parent
     kept: list[tuple[Speaker, str]]
+    request: FirstRequest | None = None
 
 
 class Edit(_Line):
@@ -111,7 +126,8 @@ class RunHeader(_Line):
     """The choices of ``mcq_many``: those of the complete data set, even if only some of its cases are run."""
     cases: list[Case] = Field(default_factory=list)
     """The cases themselves, so that a run can be resumed and read wherever its journal is."""
-    fork: Fork | None = None
+    fork: BranchOrigin | None = None
+    """The origin of a branch; stored under the name that branches had in version 0.1."""
     edited: Edit | None = None
     schema_version: int = SCHEMA
     visitor: str = ""
@@ -121,6 +137,11 @@ class RunHeader(_Line):
     data_set_cases: BigInt = 0
     """Number of cases of the data set; 0 if it was not recorded."""
     hypothesis: Hypothesis | None = None
+
+    @property
+    def first_request(self) -> FirstRequest | None:
+        """The request with which the trials of this run begin, if it is a branch from a request."""
+        return self.fork.request if self.fork else None
 
     @property
     def owner(self) -> str:

@@ -117,7 +117,7 @@ def main(folder: Path) -> None:
         if core(folder, "run", *options):
             core(folder, "label", newest(store), "--name", name)
     for doctor, turn, *more in BRANCHES:
-        core(folder, "fork", trial_of(store, doctor, "craftmd").trial_id, "--turn", turn, *more)
+        core(folder, "branch", trial_of(store, doctor, "craftmd").trial_id, "--turn", turn, *more)
     regraded = trial_of(store, f"hf/{TUNED}", "craftmd").run_id
     core(folder, "job", "regrade", "--run", regraded, "--grader", f"hf/{PLAIN}")
     # the verdicts of the last grader count

@@ -152,12 +152,12 @@ def sample(page: Page, narrow: Page, address: str) -> None:
 
 
 def branches(page: Page, address: str, core: Core) -> None:
-    """Fork the consultation that Live shows at message 3 and take both branches side by side."""
+    """Branch from the consultation that Live shows at message 3 and take both branches side by side."""
     parent = parse_qs(urlparse(page.url).query)["trial"][0]
-    forked = core("fork", parent, "--turn", "3", "--say", "I'm 68 and I'm a woman.")
-    branch = re.search(r"trial=([0-9a-f]+)|\b([0-9a-f]{20})\b", forked.replace(parent, ""))
+    printed = core("branch", parent, "--turn", "3", "--say", "I'm 68 and I'm a woman.")
+    branch = re.search(r"trial=([0-9a-f]+)|\b([0-9a-f]{20})\b", printed.replace(parent, ""))
     if branch is None:
-        raise SystemExit(f"The fork named no conversation: {forked}")
+        raise SystemExit(f"The branch named no conversation: {printed}")
     page.goto(f"{address}/transcripts?transcripts_part=Branches&trial={branch[1] or branch[2]}&other={parent}")
     settle(page)
     page.wait_for_timeout(2_000)

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
@@ -12,12 +11,10 @@ from core.asking.persona import parse_persona
 from core.case import Case
 from core.datasets.library import DATASET, demonstration, library
 from core.errors import UsageError
-from core.events import Answered, Assessed, Called, Graded
 from core.frameworks.base import (
     Arm,
     Campaign,
     Framework,
-    framework,
     role_title,
     seat_of,
     seats_at_work,
@@ -30,16 +27,14 @@ from core.jobs.run import check_prompts
 from core.live.session import Session
 from core.live.start import all_unfinished, one_case, start_consultation, usual_live_arms
 from core.models.register import own_names
-from core.store.queries.trials import Conversation, conversations
-from core.store.selection import Selection
 from core.words import arm_explained
-from pages.kit.cached import ask
 from pages.kit.case.pictures import draw_pictures_folded
 from pages.kit.controls import choose
 from pages.kit.conversation import draw_case
+from pages.kit.conversation_list import draw_newest
 from pages.kit.get_model import draw_offers
-from pages.kit.look import VERDICT, arm, arm_in_words, counted, plain, reason_words, show_errors, when
-from pages.kit.names import case_name, case_set_name, model_name
+from pages.kit.look import counted, plain, reason_words, show_errors, when
+from pages.kit.names import case_set_name, model_name
 from pages.kit.navigation import link
 from pages.kit.page import show
 from pages.kit.seats import (
@@ -62,16 +57,14 @@ from pages.kit.seats import (
     single_arms,
 )
 from pages.kit.sessions import WatchedSession, adopt, current, running_sessions, second_session
-from pages.kit.tables import draw_table
 from pages.kit.visitor import draw_button, only
 from pages.kit.watched import (
-    count_uncovered,
+    draw_branch_link,
     draw_controls,
     draw_differential,
     draw_export_menu_watched,
     draw_fact_count,
     draw_figures,
-    draw_fork_link,
     draw_given_answers,
     draw_outcome,
     draw_players,
@@ -81,7 +74,6 @@ from pages.kit.watched import (
     draw_watched_chat,
     is_presenting,
     redrawn,
-    use_in_words,
 )
 
 _MODES = {"one": "One consultation", "doctors": "Two doctors", "patients": "Two patients"}
@@ -287,10 +279,7 @@ def draw_pair(first: WatchedSession, second: WatchedSession) -> None:
 
     redrawn(sessions, draw)
     if not any(session.running for session in sessions):
-        with st.container(horizontal=True, vertical_alignment="center"):
-            st.header("Both at a glance", anchor=False)
-            draw_export_menu_watched([first, second], key="pair")
-        st.dataframe(outcomes_table(first, second), hide_index=True)
+        draw_export_menu_watched([first, second], key="pair")
         st.caption("One consultation each gives only an impression. Compare runs over many cases on the page Compare.")
     for case in cases:
         if len(cases) > 1:
@@ -318,75 +307,10 @@ def _draw_side(watched: WatchedSession, other: WatchedSession) -> None:
     draw_fact_count(watched)
     draw_differential(events)
     draw_given_answers(session, events, watched.framework)
-    draw_fork_link(watched)
-
-
-def outcomes_table(first: WatchedSession, second: WatchedSession) -> pd.DataFrame:
-    """Return a row for each figure and answer, with a column for each side."""
-    names = [side_name(first, second), side_name(second, first)]
-    if names[0] == names[1]:
-        names = [f"{name} ({place})" for name, place in zip(names, ("left", "right"), strict=True)]
-    columns = [_outcome(watched) for watched in (first, second)]
-    rows = list(dict.fromkeys([*columns[0], *columns[1]]))
-    values_by_name = {name: [column.get(row, "—") for row in rows] for name, column in zip(names, columns, strict=True)}
-    return pd.DataFrame({"Figure": rows, **values_by_name})
-
-
-def _outcome(watched: WatchedSession) -> dict[str, str]:
-    events, fw = watched.session.snapshot(), watched.framework or framework()
-    calls = [event.call for event in events if isinstance(event, Called)]
-    uncovered_facts, askable = count_uncovered(watched)
-    tokens, cost = use_in_words(watched.session, fw, calls)
-    rows = {
-        "Questions": str(fw.speech.questions(events)),
-        "Facts uncovered, by words in common": f"{uncovered_facts} of {askable}",
-        "Tokens": tokens,
-        "Cost": cost,
-    }
-    other_rule = "mcq_loose" if fw.usual.mcq_rule == "mcq_strict" else "mcq_strict"
-    for event in events:
-        if isinstance(event, Answered) and event.reason is not None:
-            rows[arm(event.format, event.question_type)] = VERDICT[event.reason][0]
-        elif isinstance(event, Assessed) and event.turn is None:
-            best = f" of {event.most}" if event.most else ""
-            rows[event.name.capitalize()] = f"{event.value or '–'}{best}"
-        elif isinstance(event, Graded) and event.rule != other_rule:
-            rows[arm(event.format, event.question_type)] = VERDICT[event.verdict][0]
-    return rows
+    draw_branch_link(watched)
 
 
 _RECENT = 8
-
-
-def recent_table(conversations: list[Conversation]) -> pd.DataFrame:
-    return pd.DataFrame(
-        [
-            {
-                "When": when(conversation.finished_at),
-                "Case": case_name(conversation.case_key),
-                "Doctor": model_name(conversation.doctor),
-                "Patient": model_name(conversation.patient),
-                "Doctor's turns": conversation.doctor_turns,
-                "Verdicts": ", ".join(
-                    f"{arm_in_words(name)}: {VERDICT[verdict][0] if verdict in VERDICT else '–'}"
-                    for name, verdict in conversation.verdicts.items()
-                ),
-            }
-            for conversation in conversations
-        ]
-    )
-
-
-def draw_recent() -> None:
-    """Draw a list of the newest consultations, which a click opens again."""
-    if recent := ask(conversations, Selection(sources=["live"]), limit=_RECENT):
-        st.header("Recent consultations", anchor=False)
-        draw_table(
-            recent_table(recent),
-            "live_recent",
-            on_row=lambda row: st.query_params.update(trial=recent[row].trial_id),
-            download="",
-        )
 
 
 def draw_unfinished() -> None:
@@ -415,7 +339,7 @@ def draw_live() -> None:
         if not own_names():
             draw_offers()
         draw_unfinished()
-        draw_recent()
+        draw_newest("live", "Recent consultations", _RECENT)
         return
     sides = [watched, *filter(None, [second_session()])]
     if is_presenting():

@@ -289,7 +289,7 @@ from core.debugger.steps import steps_of_trial
 from core.debugger.stored import load_record
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
-from core.live.fork import ForkPlan, start_fork, stored_origin
+from core.live.branch import BranchPlan, start_branch, stored_origin
 from core.live.start import one_case, start_consultation
 
 (case, *_) = select("cards")
@@ -301,7 +301,8 @@ for words in ("What is it?", "Where?", "Since when?", "emergency"):
     session.say("nurse", words)
 session.join(60)
 assert session.error is None, session.error
-branch = start_fork(ForkPlan(1, "My toe hurts.", names=CastNames(nurse="reference/list")), stored_origin(session.key))
+plan = BranchPlan(1, "My toe hurts.", names=CastNames(nurse="reference/list"))
+(branch,) = start_branch(plan, stored_origin(session.key))
 branch.join(60)
 assert branch.error is None, branch.error
 steps = steps_of_trial(load_record(branch.key))

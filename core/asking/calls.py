@@ -10,7 +10,7 @@ from typing import Any, ClassVar, cast
 
 from pydantic import BaseModel
 
-from core.asking.memory import PendingCall, request
+from core.asking.memory import PendingCall, edited_messages, request
 from core.asking.parts import PromptPart, messages_of, placed, wire
 from core.asking.scene import AgentOutput, CallFailed, FinalMessage
 from core.errors import ProviderError
@@ -69,8 +69,10 @@ async def call(
 
     ``parts`` are sent as messages; the record stores the prompt and values of each part. The model's reasoning is in
     tokens marked ``thought`` and in the record of the call, and nowhere else. Within a job a call is journaled before
-    its reply is used, and a stored reply takes its place if there is one (``core.asking.memory``).
+    its reply is used, and a stored reply takes its place if there is one; a branch may send other messages in its place
+    (``core.asking.memory``).
     """
+    parts = edited_messages(role, purpose) or parts
     sent = wire(messages_of(parts, said=True))
     model = voice.model
     sampling = voice.sampling if seed is None or voice.sampling.seed is not None else replace(voice.sampling, seed=seed)

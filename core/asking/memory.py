@@ -3,8 +3,8 @@
 A job opens a ``ReplyCache`` and names the unit of work that makes calls (``ReplyCache.unit``, usually a trial).
 ``core.asking.calls.call`` finds the unit in its context, so no framework and no agent knows about the cache. An
 interrupted unit starts again from its beginning: it receives the stored replies as long as it sends the same requests,
-and makes real calls from there on. A fork of a trial, or a repeated step, receives the replies of that trial to the
-same requests.
+and makes real calls from there on. A branch of a trial receives the replies of that trial to the same
+requests.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ import orjson
 
 from core.errors import ProviderError
 from core.events import Called, CallRecord, Purpose, RoleName
-from core.journal import DoneLine, GradesLine, Journal, ReplyLine, RowLine, TrialLine, read_lines
+from core.journal import DoneLine, FirstRequest, GradesLine, Journal, ReplyLine, RowLine, TrialLine, read_lines
 from core.models.base import Message, Sampling
-from core.models.pictures import recorded
+from core.models.pictures import read_back, recorded
 from core.models.prices import total
 from core.short_calls import NewestCalls, short_call, whole_call
 from core.words import money
@@ -170,6 +170,7 @@ class ReplyCache:
             overrun by one call at most.
         at_once: Calls in flight at most, for a job whose units make several calls at once (``calls_run_concurrently``).
         watched: Whether somebody watches replies arrive; otherwise a reply is passed on complete.
+        first: The request with which a branch begins.
     """
 
     def __init__(
@@ -184,8 +185,10 @@ class ReplyCache:
         budget_left: Callable[[], float | None] = lambda: None,
         at_once: int | None = None,
         watched: bool = True,
+        first: FirstRequest | None = None,
     ) -> None:
         self.run_id, self.journal, self.memory = run_id, journal, memory or JournaledReplies()
+        self.first = first
         self.on_call, self.over, self.budget_left, self.shared, self.watched = (
             on_call,
             over,
@@ -255,6 +258,7 @@ class Unit:
         self.stored = replies.memory.units.pop(unit_id, {})
         self.requested: Counter[str] = Counter()
         """Requests by key, in this go."""
+        self._asked: Counter[tuple[RoleName, Purpose]] = Counter()
         self.remembered = 0
         """Requests that a stored reply answered."""
         self.paid: set[str] = set()
@@ -280,6 +284,14 @@ class Unit:
         self.totals.add(call)
         self.replies.streamed += call.completion_tokens
         self.replies.on_call(call)
+
+    def edited(self, role: RoleName, purpose: Purpose) -> list[Message] | None:
+        """Return the messages of the next request of a role for a purpose, if a branch edits that request."""
+        number, first = self._asked[role, purpose], self.replies.first
+        self._asked[role, purpose] += 1
+        if first is None or (first.role, first.purpose, first.number) != (role, purpose, number):
+            return None
+        return [read_back(message) for message in first.messages]
 
     def request(
         self, role: RoleName, purpose: Purpose, model: str, sent: Sequence[Message], sampling: Sampling
@@ -416,6 +428,12 @@ def calls_run_concurrently() -> bool:
     """Say whether a unit of the current job makes several calls at once."""
     unit = _UNIT.get()
     return unit is not None and unit.replies.slots is not None
+
+
+def edited_messages(role: RoleName, purpose: Purpose) -> list[Message] | None:
+    """Return what the current unit sends in place of the next request of a role for a purpose, if that is edited."""
+    unit = _UNIT.get()
+    return unit.edited(role, purpose) if unit is not None else None
 
 
 def request(

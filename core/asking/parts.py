@@ -7,12 +7,12 @@ the messages; ``parts_of`` cuts them out of the record again.
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from core.asking.persona import PLAIN, caregiver_speaks, persona_prompt
-from core.asking.scene import AgentOutput, Dialogue, Material, PatientKnowledge, Question, Scene
+from core.asking.scene import Dialogue, Material, PatientKnowledge, Question, Scene
 from core.errors import UsageError
 from core.events import CallRecord, Format, QuestionType, SentPart, Speaker
 from core.images import Image
@@ -33,7 +33,7 @@ _MIN_PACKED = 24
 
 
 class SeatRules(Protocol):
-    """The rules in a trial's seats: the parts that a model would receive instead, and replies to edited parts."""
+    """The parts that a model would receive in place of the rules in a trial's seats."""
 
     def parts(
         self,
@@ -54,11 +54,6 @@ class SeatRules(Protocol):
             response: The response to be graded.
             extracted: The diagnosis extracted from it.
         """
-
-    def play(
-        self, kind: str, arm: tuple[Format, QuestionType] | None, parts: Sequence[PromptPart], lines: Sequence[str]
-    ) -> AsyncIterator[AgentOutput]:
-        """Play a step on parts, edited or not; ``lines`` are the patient's messages in the trial."""
 
 
 @dataclass(frozen=True)

@@ -31,9 +31,9 @@ COMMANDS = {
         "run:delete",
         "Delete a run with its conversations, answers, verdicts and scores; what it cost stays counted.",
     ),
-    "fork": (
-        "fork:fork",
-        "Continue a stored conversation from one of its messages as a new branch, with the changes that you name.",
+    "branch": (
+        "branch:branch",
+        "Continue a stored conversation from one of its messages, with the changes that you name.",
     ),
     "serve": (
         "serve:serve",

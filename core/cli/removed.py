@@ -1,6 +1,7 @@
 """Commands of version 0.5 that this version does not have, and where a user finds them now. For one version only."""
 
 REMOVED: dict[str, str] = {
+    "fork": "it is `branch`.",
     "experts workbook": "Experts answer vignettes on Judges, under Experts (`python -m core serve`).",
     "export hub": "Write the answers with `export results --out answers.parquet`, or `export eee` for Every Eval Ever.",
     "export report": "Use `export summary`.",

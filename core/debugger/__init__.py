@@ -1,1 +1,1 @@
-"""The case debugger: a trial taken apart step by step, and steps run again with something changed."""
+"""The case debugger: a trial step by step, and branches that begin with a step."""

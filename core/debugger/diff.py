@@ -1,4 +1,4 @@
-"""Compares two texts word by word, and the messages of two steps."""
+"""Compares two texts word by word."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from itertools import groupby, takewhile, zip_longest
+from itertools import groupby, takewhile
 from typing import Literal
-
-from core.asking.parts import PromptPart
 
 Op = Literal["equal", "insert", "delete"]
 _WORD = re.compile(r"\s+|\w+|[^\w\s]")
@@ -23,20 +21,6 @@ class DiffPiece:
 
     op: Op
     text: str
-
-
-@dataclass(frozen=True)
-class MessageDiff:
-    """A message and its counterpart; ``None`` if a side has no message at this position."""
-
-    before: PromptPart | None
-    after: PromptPart | None
-    pieces: tuple[DiffPiece, ...]
-
-    @property
-    def changed(self) -> bool:
-        roles = {message.role for message in (self.before, self.after) if message is not None}
-        return len(roles) > 1 or any(piece.op != "equal" for piece in self.pieces)
 
 
 def word_diff(before: str, after: str) -> tuple[DiffPiece, ...]:
@@ -63,11 +47,3 @@ def _middle(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffPiece]:
             continue
         yield DiffPiece("delete", "".join(old[i1:i2]))
         yield DiffPiece("insert", "".join(new[j1:j2]))
-
-
-def message_diff(before: Sequence[PromptPart], after: Sequence[PromptPart]) -> tuple[MessageDiff, ...]:
-    """Compare the messages of two steps (or of a step and its variant), position by position."""
-    return tuple(
-        MessageDiff(a, b, word_diff(a.content if a else "", b.content if b else ""))
-        for a, b in zip_longest(before, after)
-    )

@@ -1,4 +1,4 @@
-"""Asks a model outside of trials: for the sections or facts of a vignette, for marks, or for one step of a trial again.
+"""Asks a model outside of trials: for the sections or facts of a vignette, or for marks.
 
 A question runs in a ``core.live.session.Session``, so that the page can stop it and show why it failed. Each reply is
 journaled when it arrives; a question that was interrupted continues with the journaled replies when it is asked again.
@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from core import access
 from core.asking.calls import Voice
-from core.asking.memory import JournaledReplies, ReplyCache, StoredReply
+from core.asking.memory import JournaledReplies, ReplyCache
 from core.asking.scene import CallFailed
 from core.errors import AnamnesisError
 from core.events import Called, Token
 from core.frameworks.base import default_pack
-from core.journal import DoneLine, Journal, JournalLine, journal_path
-from core.live.session import Session, Source
+from core.journal import DoneLine, Journal, journal_path
+from core.live.session import Session
 from core.models.base import Sampling
 from core.models.registry import load_registry
 from core.prompts import PromptPack
@@ -43,6 +43,7 @@ def ask_model(model: str, ask: Ask, about: str, *, base_url: str | None = None) 
 
     async def source(session: Session) -> AsyncIterator[Any]:
         async with registry:
+            assert session.replies is not None
             item, unread = None, DoneLine(run_id=JOURNAL, unit=session.key)
             try:
                 async for item in ask(voice, prompts):
@@ -51,37 +52,22 @@ def ask_model(model: str, ask: Ask, about: str, *, base_url: str | None = None) 
                 yield failure.called
                 raise failure.error from failure
             except AnamnesisError:
-                await finish(session, unread)  # so that the next attempt sends a new request
+                await session.replies.journal.append(unread)  # so that the next attempt sends a new request
                 raise
-            await finish(session, *([unread] if getattr(item, "unreadable", None) else []))
+            if getattr(item, "unreadable", None):
+                await session.replies.journal.append(unread)
+            await asyncio.to_thread(fold_if_free, Store())
 
-    return start_asking(JOURNAL, (voice.model.name, prompts.hash, about), model, source)
-
-
-def start_asking(
-    job: str, what: object, title: str, source: Source, others: Mapping[str, list[StoredReply]] | None = None
-) -> Session:
-    """Start a question within a job that several processes may write to; ``what`` identifies the question.
-
-    ``others`` are replies to other questions that are valid here too (``JournaledReplies.others``). ``job`` lists
-    the calls.
-    """
     access.require("run")
-    unit = f"{job} {hashlib.sha256(repr(what).encode(errors='replace')).hexdigest()[:20]}"
-    path = journal_path(job)
+    what = repr((voice.model.name, prompts.hash, about))
+    unit = f"{JOURNAL} {hashlib.sha256(what.encode(errors='replace')).hexdigest()[:20]}"
+    path = journal_path(JOURNAL)
+    session = Session(unit, model, paced=False, listed=JOURNAL)
+    # several processes may write to the journal
     memory = JournaledReplies.of(path, about=[unit])
-    memory.others = dict(others or {})
-    session = Session(unit, title, paced=False, listed=job)
-    session.replies = ReplyCache(job, Journal(path, shared=True), memory, shared=True)
+    session.replies = ReplyCache(JOURNAL, Journal(path, shared=True), memory, shared=True)
     session.start(source)
     return session
-
-
-async def finish(session: Session, *lines: JournalLine) -> None:
-    """Journal the outcome of a question, and fold the journal into the database."""
-    assert session.replies is not None
-    await session.replies.journal.append(*lines)
-    await asyncio.to_thread(fold_if_free, Store())
 
 
 def outcome_of(session: Session) -> Any | None:

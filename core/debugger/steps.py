@@ -84,7 +84,7 @@ class Step:
     the second step with the same key ends in ``#2``. ``response`` is the raw reply; ``reason`` and ``detail`` say why
     it is missing or does not count. ``call`` is the model's call, ``None`` for the reference cast, humans and releases.
     ``would_be_sent`` marks messages that were not sent, but that a model would be sent under the same prompts; ``note``
-    says so in a sentence. ``not_again`` says why the step cannot be edited and run again.
+    says so in a sentence. ``not_again`` says why the request of the step cannot be edited.
     """
 
     key: str
@@ -186,7 +186,7 @@ class _Reader:
         match event:
             case Started(parent=parent) if parent is not None:
                 self._inherited = parent.turn
-                self._edited = any("message" in change for change in parent.changes)
+                self._edited = f"message {parent.turn + 1} edited" in parent.changes
             case Called(call=call):
                 turn = len(self._dialogue)
                 match call.purpose:

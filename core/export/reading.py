@@ -399,7 +399,7 @@ def _side(conversation: ExportedConversation) -> ComparedRuns:
 
 
 def branch(conversation: ExportedConversation) -> str | None:
-    """Return the parent of a fork, the message where it branches off and the changes; ``None`` if it is no fork."""
+    """Return the parent of a branch, the message where it begins and the changes; ``None`` if it is no branch."""
     if conversation.parent is None:
         return None
     changes = f": {'; '.join(conversation.parent.changes)}" if conversation.parent.changes else ""

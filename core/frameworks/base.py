@@ -1,4 +1,4 @@
-"""The contract of a framework, by which all other code plays, stores, forks, estimates and shows it.
+"""The contract of a framework, by which all other code plays, stores, branches, estimates and shows it.
 
 A framework is one folder of this package, discovered automatically, with an instance ``FRAMEWORK`` of a subclass of
 ``Framework``. No other code names it: commands, forms, live page, debugger and store use the contract.
@@ -215,7 +215,7 @@ class Framework(ABC):
         """Yield the events of one trial, from ``Started`` to ``Finished``.
 
         A pure function of the replies: no clock, and no randomness except from the trial's seed. A ``branch`` begins
-        with its messages and continues the conversation from there, whatever the arms.
+        with its messages, if it has any, and continues the conversation from there, whatever the arms.
         """
 
     def complete(self, settings: FrameworkSettings, names: CastNames) -> FrameworkSettings:
@@ -238,7 +238,7 @@ class Framework(ABC):
         return Size(conversations, {})
 
     def by_rule(self, case: Case, header: RunHeader, seed: int, pack: PromptPack) -> SeatRules | None:
-        """Return the rules of a trial as requests that a model would get, and as players of edited requests.
+        """Return the requests that a model would get in place of the rules of a trial.
 
         If it is ``None``, steps played by rule are shown with the messages before them and cannot be edited.
         """

@@ -152,6 +152,7 @@ class Engine(Generic[U]):
                 budget_left=self._left,
                 at_once=self.options.calls_at_once,
                 watched=False,
+                first=self.header.first_request if self.header else None,
             )
             self.progress.replies = replies
             self.options.on_progress(self.progress)

@@ -558,7 +558,7 @@ def trials_of(header: RunHeader) -> list[Trial]:
 
     The other trials of a case follow each other, so that they hit the provider's prompt cache. Trials are not sorted by
     length, because nothing predicts it: arms and caps are the same in all of a run, and calls, tokens and seconds do
-    not grow with the length of a vignette. A fork has the seed of its parent; trials of an edited case have the seeds
+    not grow with the length of a vignette. A branch has the seed of its parent; trials of an edited case have the seeds
     of the original case's trials.
     """
     arms: tuple[Arm, ...] = tuple((f, q) for f, q in header.arms)  # type: ignore[misc]
@@ -581,6 +581,6 @@ def trials_of(header: RunHeader) -> list[Trial]:
 
 
 def branch_of(header: RunHeader) -> Branch | None:
-    """Return the conversation that a fork continues; ``None`` for any other run."""
-    fork = header.fork
-    return Branch(tuple(Turn(role, text) for role, text in fork.kept), fork.parent) if fork else None
+    """Return the conversation that a branch continues; ``None`` for any other run."""
+    origin = header.fork
+    return Branch(tuple(Turn(role, text) for role, text in origin.kept), origin.parent) if origin else None

@@ -78,6 +78,14 @@ class Knowledge:
         names = [(" ".join(words_of_name(name)), name, d.name) for d in self.diseases for name in d.names]
         return tuple(sorted((entry for entry in names if entry[0]), key=lambda entry: -len(entry[0])))
 
+    @functools.cached_property
+    def by_first_word(self) -> dict[str, list[int]]:
+        """First word → positions in ``plain_names`` of the names that begin with it."""
+        positions: dict[str, list[int]] = {}
+        for position, (name, *_) in enumerate(self.plain_names):
+            positions.setdefault(name.partition(" ")[0], []).append(position)
+        return positions
+
     def disease(self, name: str) -> Disease | None:
         return self._by_name.get(normalise_name(name))
 

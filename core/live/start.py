@@ -9,7 +9,7 @@ from dataclasses import replace
 from core import access
 from core.asking.memory import JournaledReplies, ReplyCache, StoredReply, replies_in
 from core.case import Case
-from core.events import Event, Finished
+from core.events import CallRecord, Event, Finished
 from core.frameworks.base import Arm, Campaign, Framework, framework, paper_arms
 from core.frameworks.casting import REFERENCE, CastNames, is_model
 from core.jobs.engine import trial_line
@@ -93,7 +93,8 @@ def watch(campaign: Campaign, header: RunHeader, registry: Registry, *, partner:
             journal.append_all([line] if begun else [header, line])
         fold_if_free(Store())
 
-    session.replies = ReplyCache(header.run_id, Journal(path, header), memory, shared=True)
+    journal = Journal(path, header)
+    session.replies = ReplyCache(header.run_id, journal, memory, shared=True, first=header.first_request)
     session.on_finish = store
     if partner is not None:
         session.partner, partner.partner = partner, session
@@ -102,14 +103,20 @@ def watch(campaign: Campaign, header: RunHeader, registry: Registry, *, partner:
 
 
 def _replies_before(header: RunHeader) -> dict[str, list[StoredReply]]:
-    """Return the stored replies of the conversations from which a fork descends.
+    """Return the stored replies of the conversations from which a branch descends.
 
-    A fork without changes asks what else the models might say, so it does not reuse replies of the dialogue.
+    A branch without changes asks what else the models might say, so it does not reuse replies of the dialogue, or those
+    to the request that it sends again.
     """
     replies: dict[str, list[StoredReply]] = {}
-    unchanged = header.fork is not None and not header.fork.parent.changes
+    request, unchanged = header.first_request, header.fork is not None and not header.fork.parent.changes
+
+    def forget(call: CallRecord) -> bool:
+        again = (request.role, request.purpose) if request is not None else (call.role, "dialogue")
+        return unchanged and (call.role, call.purpose) == again
+
     while header.fork and (path := journal_path(header.fork.run_id)).exists():
-        older = replies_in(path, header.fork.parent.trial_id, lambda call: unchanged and call.purpose == "dialogue")
+        older = replies_in(path, header.fork.parent.trial_id, forget)
         replies = {**older, **replies}
         header = read_header(path)
     return replies

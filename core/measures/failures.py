@@ -12,10 +12,9 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
-from itertools import chain, count, groupby
+from functools import cache
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -52,7 +51,6 @@ from core.measures.base import (
 from core.measures.belief import trajectory
 from core.measures.ledger import read_judge
 from core.measures.paired import ArmOf, by_arm
-from core.processes import read_by
 from core.reviews.state import in_progress
 from core.stats.differences import PairedCounts, paired_counts, paired_difference
 from core.stats.ratios import ratio, ratio_intervals
@@ -134,9 +132,19 @@ class WrongAnswers:
         ]
         return attribution_table(attributions).join(pd.DataFrame(places, columns=["dataset", "specialty"], dtype="str"))
 
+    def all_causes(self, tell: ProgressCallback, stop: StopCallback = lambda: False) -> pd.DataFrame | None:
+        """Return ``table`` of all conversations; ``None`` after a stop."""
+        parts = []
+        for start in range(0, max(1, len(self)), PART):
+            if stop():
+                return None
+            parts.append(self.table(slice(start, start + PART)))
+            tell(min(start + PART, len(self)), len(self))
+        return pd.concat(parts, ignore_index=True)
+
 
 PART = 1_000
-"""Conversations of a part of ``Causes``; a stop loses at most one part."""
+"""Conversations between two checks for a stop."""
 _STORED = 12
 """Tables of causes next to a database; the oldest are deleted first."""
 _NARROWED = {
@@ -152,9 +160,10 @@ _NARROWED = {
 class Causes:
     """The causes of the wrong answers of a selection, in the columns of ``WrongAnswers.table``, next to the database.
 
-    Over a large study they take minutes and much memory: they are computed in parts, each a Parquet file, which are
-    merged in the end, and a figure reads only the columns and rows that it shows. The key is the content of the
-    database, the visitor and the choices: a write that adds nothing to the content, such as scores, leaves it valid.
+    A cause depends on all answers to the case, so it is no score of its trial. Over a large study causes take seconds
+    and much memory: they are a Parquet file, of which a figure reads only the columns and rows that it shows. The key
+    is the content of the database, the visitor and the choices: a write that adds nothing to the content, such as
+    scores, leaves it valid.
     """
 
     path: Path
@@ -163,7 +172,7 @@ class Causes:
     state: str = field(init=False)
     seen_by: access.Visitor = field(init=False, repr=False, compare=False)
     whole: Path = field(init=False, repr=False, compare=False)
-    """The merged file, which exists when all causes are known; in a temporary folder if the usual one is read-only."""
+    """The file, which exists when all causes are known; in a temporary folder if the usual one is read-only."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state", f"{content_state(Store(self.path))} {access.visible_owner()}")
@@ -173,18 +182,23 @@ class Causes:
         folder = next_to_database if os.access(self.path.parent, os.W_OK) else Path(_temporary().name)
         object.__setattr__(self, "whole", folder / f"causes-{digest}.parquet")
 
-    def make(self, tell: ProgressCallback, stop: StopCallback, *, few: bool) -> bool:
-        """Compute the missing parts, in this process if trials are ``few``; return whether all causes are known.
-
-        After a stop or a kill, the next call continues. Raises ``AnamnesisError`` if the process ends early.
-        """
-        done, planned = 0, 0 if self.whole.exists() else 1
-        with closing(read_by(0 if few else 1, (_Part(self, number) for number in count()))) as parts:
-            while done < planned and not stop():
-                done, planned = next(parts)
-                tell(done, planned)
-        _wrong_answers.cache_clear()
-        return done == planned
+    def make(self, tell: ProgressCallback, stop: StopCallback) -> bool:
+        """Compute the causes, if they are not stored yet; return whether they are, which they are not after a stop."""
+        if self.whole.exists():
+            return True
+        with access.acting(self.seen_by):
+            wrong = WrongAnswers(Store(self.path), self.selection, self.selection.mcq_rule, self.judge)
+            table = wrong.all_causes(tell, stop)
+        if table is None:
+            return False
+        self.whole.parent.mkdir(parents=True, exist_ok=True)
+        draft = self.whole.with_name(f"{self.whole.name}.{os.getpid()}")
+        table.to_parquet(draft, row_group_size=10_000)  # small row groups, so that a filter by model skips the others
+        draft.replace(self.whole)
+        oldest_first = sorted(self.whole.parent.iterdir(), key=lambda path: path.stat().st_mtime)
+        for path in oldest_first[:-_STORED]:
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        return True
 
     def read(self, columns: list[str] | None = None, *, within: Selection | None = None, **equal: Any) -> pd.DataFrame:
         """Return these columns of the rows whose other columns have the values of ``equal``.
@@ -199,44 +213,9 @@ class Causes:
         return pd.read_parquet(self.whole, columns=columns, filters=filters or None)
 
 
-@dataclass(frozen=True)
-class _Part:
-    causes: Causes
-    number: int
-
-    def read(self) -> tuple[int, int]:
-        """Compute the part if it is missing; return (conversations done, conversations in all)."""
-        whole = self.causes.whole
-        if whole.exists():
-            return 0, 0
-        with access.acting(self.causes.seen_by):
-            wrong, last = _wrong_answers(self.causes), (self.number + 1) * PART
-            parts = [whole.with_suffix("") / str(start) for start in range(0, max(1, len(wrong)), PART)]
-            if self.number < len(parts) and not parts[self.number].exists():
-                _write(wrong.table(slice(last - PART, last)), parts[self.number])
-        if last >= len(wrong):
-            _write(pd.concat(map(pd.read_parquet, parts), ignore_index=True), whole)
-            oldest_first = sorted(whole.parent.iterdir(), key=lambda path: path.stat().st_mtime)
-            for path in (whole.with_suffix(""), *oldest_first[:-_STORED]):
-                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-        return min(last, len(wrong)), len(wrong)
-
-
-@lru_cache(maxsize=1)
-def _wrong_answers(causes: Causes) -> WrongAnswers:
-    return WrongAnswers(Store(causes.path), causes.selection, causes.selection.mcq_rule, causes.judge)
-
-
 @cache
 def _temporary() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="anamnesis-")
-
-
-def _write(table: pd.DataFrame, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f"{path.name}.{os.getpid()}")
-    table.to_parquet(draft, row_group_size=10_000)  # small row groups, so that a filter by model skips the others
-    draft.replace(path)
 
 
 def attribution_table(attributions: Iterable[Attribution]) -> pd.DataFrame:
@@ -404,12 +383,9 @@ def report(
         yield from _judges(store, selection)
         return
     wrong_answers = WrongAnswers(store, selection, rule)
-    parts = []
     with request.progress("conversations") as show:
-        for start in range(0, max(1, len(wrong_answers)), PART):
-            parts.append(wrong_answers.table(slice(start, start + PART)))
-            show(min(start + PART, len(wrong_answers)), len(wrong_answers))
-    table = pd.concat(parts, ignore_index=True)
+        table = wrong_answers.all_causes(show)
+    assert table is not None
     if part == "patient":
         with store.read() as cursor:
             yield from patient_effects(table, case_scores(cursor, selection, rule))

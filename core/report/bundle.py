@@ -401,7 +401,7 @@ def _public_header(header: RunHeader, inside: bool) -> RunHeader:
         changes |= {"cases": [case_without_text(case) for case in header.cases], "many_choices": []}
         if header.fork is not None:
             kept = [(speaker, WITHHELD) for speaker, _ in header.fork.kept]
-            changes["fork"] = header.fork.model_copy(update={"kept": kept})
+            changes["fork"] = header.fork.model_copy(update={"kept": kept, "request": None})
         if isinstance(prompts := header.settings.get("prompts"), dict):  # those of a release, with their templates
             without = {name: {**about, "template": WITHHELD} for name, about in prompts.items()}
             changes["settings"] = {**changes["settings"], "prompts": without}

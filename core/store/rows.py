@@ -31,9 +31,9 @@ from core.short_calls import whole_calls
 from core.store.stored_table import Row
 from core.store.tables import (
     AnswerRow,
+    BranchRow,
     CallRow,
     CaseRow,
-    ForkRow,
     GradeRow,
     MisuseRow,
     ProbeRow,
@@ -123,7 +123,7 @@ def child_rows(line: TrialLine) -> list[Row]:
             case Assessed() as e:
                 rows.append(RatingRow(trial, e.name, e.by, e.value, e.words, e.call_id))
             case Started(parent=Parent() as parent):
-                rows.append(ForkRow(trial, parent.trial_id, parent.turn, list(parent.changes)))
+                rows.append(BranchRow(trial, parent.trial_id, parent.turn, list(parent.changes)))
             case _:
                 pass
     return rows

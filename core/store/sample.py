@@ -1,7 +1,7 @@
 """The sample study that comes with the program: runs made with its own commands, added and removed as one.
 
-Its runs have ``study: sample`` in their settings, by which conditions tell them from other runs (``conditions``). Forks
-of them have it, too, and are removed with them.
+Its runs have ``study: sample`` in their settings, by which conditions tell them from other runs (``conditions``).
+Branches of them have it, too, and are removed with them.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def add_sample(store: Store, packed: Path = PACKED) -> int:
 
 
 def remove_sample(store: Store) -> int:
-    """Remove the sample study with its forks and reviews; return the number of removed runs."""
+    """Remove the sample study with its branches and reviews; return the number of removed runs."""
     access.require("local")
     fold(store)
     with store.write() as connection:

@@ -222,7 +222,7 @@ class CallRow(Row, table="calls", of="trial", key="trial_id call_id", unique=Tru
 
 
 @dataclass
-class ForkRow(Row, table="forks", of="trial", key="trial_id", primary=True, child=True):
+class BranchRow(Row, table="forks", of="trial", key="trial_id", primary=True, child=True):
     """The origin of a branch."""
 
     trial_id: str
@@ -314,7 +314,7 @@ class CompletionRow(
 
 @dataclass
 class VariantRow(Row, table="variants", of="trial", key="variant_id", primary=True, job=True, exported=False):
-    """A step of a trial that was run again with a changed request."""
+    """A step of a trial that version 0.5 ran again by itself, with a changed request."""
 
     variant_id: str
     trial_id: str

@@ -6,6 +6,7 @@ A broader name than the answer counts as the answer; a narrower name does not (J
 from __future__ import annotations
 
 import re
+from itertools import chain
 
 from core.case import Case
 from core.knowledge.base import Knowledge, normalise_name, words_of_name
@@ -95,9 +96,12 @@ def known_names(text: str, knowledge: Knowledge) -> list[str]:
 
     Abbreviations count only in capitals: "all" is not "ALL".
     """
-    haystack = f" {' '.join(words_of_name(text))} "
+    words = words_of_name(text)
+    haystack = f" {' '.join(words)} "
     names: dict[str, str] = {}
-    for name, as_written, disease in knowledge.plain_names:
+    # a text has few of the first words of all names
+    for position in sorted(chain.from_iterable(knowledge.by_first_word.get(word, ()) for word in set(words))):
+        name, as_written, disease = knowledge.plain_names[position]
         if f" {name} " in haystack and (
             not as_written.isupper() or bool(re.search(rf"\b{re.escape(as_written)}\b", text))
         ):

@@ -1,4 +1,4 @@
-"""Debug one case: run its arms, read the matrix of verdicts and every request and reply, edit, and run again."""
+"""Debug one case: run its arms, read the matrix of verdicts and every request and reply, edit, and branch."""
 
 import pandas as pd
 import streamlit as st
@@ -6,7 +6,6 @@ import streamlit as st
 from core.debugger.run import EDITED
 from core.debugger.steps import steps_of_trial
 from core.debugger.stored import sessions
-from core.debugger.variants import variants_of
 from core.events import Finished
 from core.frameworks.base import framework, title_of
 from core.frameworks.casting import is_model
@@ -16,10 +15,10 @@ from core.store.fold import fold_if_free
 from core.store.queries.runs import Run
 from core.text.questions import question_kind
 from core.words import ROLE
+from pages.debugger.edit import draw_before_after, draw_edit, draw_edit_all
 from pages.debugger.matrix import BenchView, current, draw_matrix, draw_resume, leave
 from pages.debugger.setup import ask_and_run
 from pages.debugger.step import draw_cell
-from pages.debugger.variants import draw_before_after, draw_edit, draw_edit_all, draw_variants
 from pages.kit.cached import ask
 from pages.kit.campaigns import draw_label, label_of_run
 from pages.kit.case.pictures import draw_pictures_folded
@@ -42,7 +41,7 @@ def draw_page() -> None:
         st.info("The run in this URL is not stored here.", icon=":material/search_off:")
         draw_resume(st.query_params.get("run", ""))
     else:
-        st.caption("Run one case, read every request and reply, then edit and run again.")
+        st.caption("Run one case, read every request and reply, then branch with a change.")
     ask_and_run()
     draw_earlier()
 
@@ -89,17 +88,16 @@ def draw_run(view: BenchView) -> None:
     if cell is None or record is None:
         return
     stored = not view.running and any(isinstance(event, Finished) for event in record.events)
+    steps = steps_of_trial(record)
     with cell_column:
-        step = draw_cell(cell, record, steps_of_trial(record), stored=stored)
+        step = draw_cell(cell, record, steps, stored=stored)
     if step is not None:
         st.divider()
     if step is not None and stored:
-        variants = variants_of(record.trial_id, step.key)
-        draw_edit(record, step, variants)
-        draw_variants(step, variants)
+        draw_edit(record, steps, step)
     elif step is not None:
         condition = "after the run" if view.running else "in a finished trial; this one was stopped"
-        st.caption(f"A step can be edited and run again {condition}.")
+        st.caption(f"You can branch from a step {condition}.")
     draw_edit_all(view)
 
 

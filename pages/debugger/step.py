@@ -16,7 +16,6 @@ from core.models.finish import ending_of
 from pages.kit.controls import choose_by_name
 from pages.kit.conversation import PANELS, panels_of
 from pages.kit.export_menu import draw_export_menu, draw_export_menu_unstored
-from pages.kit.fork import fork_form
 from pages.kit.look import RULE, arm, badge, badges, bare_answer, plain, price
 from pages.kit.messages import asked_message, draw_messages, draw_reasoning
 from pages.kit.names import model_name
@@ -89,18 +88,16 @@ def _step_label(step: Step) -> str:
 
 
 def draw_conversation(record: TrialRecord, key: str, *, stored: bool) -> None:
-    """Draw the dialogue of a trial with its files, links to its transcript and branches, and the fork form."""
+    """Draw the dialogue of a trial with its files and links to its transcript and branches."""
     draw_messages(record.events, key=f"{key}_chat", height=520, at=asked_message())
     if not stored:
         draw_export_menu_unstored([(record.case, record.events, None)], key)
-        st.caption("Fork it after its trial has finished.")
+        st.caption("Branch from it after its trial has finished.")
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         draw_export_menu([record.trial_id], key)
         link("transcripts", "Transcript", "forum", trial=record.trial_id)
         link("branches", "Branches", "account_tree", trial=record.trial_id)
-    with st.expander("Fork from here", icon=":material/fork_right:"):
-        fork_form(record.trial_id, record.events, record.case, key)
 
 
 def draw_grading(cell: MatrixCell, steps: Sequence[Step]) -> None:

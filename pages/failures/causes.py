@@ -11,26 +11,15 @@ import streamlit as st
 from core.figures.marks import Mark, dots
 from core.figures.shares import Segment, stacked
 from core.figures.style import Axis
-from core.jobs.background import job_at
 from core.jobs.judge import Judging
 from core.judging.judgement import Judge
 from core.measures.attribution import AFTER_CONVERSATION, Cause
 from core.measures.base import Result, Row
-from core.measures.failures import CAUSES_SECTION, EFFECTS_SECTION, Causes
-from core.measures.notes import read_sample_size
+from core.measures.failures import CAUSES_SECTION, EFFECTS_SECTION
 from core.store.queries.judged_facts import FORM
 from core.store.selection import Selection
 from pages.failures.answers import ANSWER, ORDER, draw_answers
-from pages.failures.data import (
-    GROUPS,
-    answers_behind,
-    attributing,
-    begin_all_causes,
-    causes,
-    seconds_for_all,
-    unattributed,
-)
-from pages.kit.cached import read
+from pages.failures.data import GROUPS, answers_behind, attributing, causes, unattributed
 from pages.kit.case.facts import ask_judge, judge_words, people_words
 from pages.kit.case.why import CAUSE
 from pages.kit.cases import behind, clear_parameters, open_behind
@@ -38,12 +27,11 @@ from pages.kit.controls import choose
 from pages.kit.empty import draw_no_match
 from pages.kit.figures import draw_conditions_behind
 from pages.kit.jobs import draw_judging, draw_work
-from pages.kit.look import arm, duration, in_callback, plain
+from pages.kit.look import arm, in_callback, plain
 from pages.kit.names import model_colours
 from pages.kit.notes import draw_view_notes
 from pages.kit.section import draw_result
 from pages.kit.view import in_words, names_on, narrow, offered, row_of_controls
-from pages.kit.visitor import only
 
 _COLOUR: dict[Cause, tuple[str, str]] = {
     "doctor_never_asked": ("#D55E00", "white"), "doctor_concluded_wrongly": ("#0072B2", "white"),
@@ -89,11 +77,8 @@ def draw_causes(selection: Selection) -> None:
             help="Other formats are left out because they withhold or rewrite facts.",
         )
         selection = narrow(selection, offered()[case_set], "questions", "rule")
-    asked = replace(selection, formats=GROUPS[group])
-    judge = ask_judge()
-    extract, work, selection, all_answers = attributing(asked, judge)
-    if all_answers is not None:
-        _draw_rest(all_answers, selection, seconds_for_all(asked))
+    selection, judge = replace(selection, formats=GROUPS[group]), ask_judge()
+    extract, work = attributing(selection, judge)
     work.join(_WAIT_S)
     if work.running:
         doing = ("Looking for causes", "Reading the answers…", "failures", "trials")
@@ -101,7 +86,7 @@ def draw_causes(selection: Selection) -> None:
     elif work.result is None:
         st.info(plain(work.error or "Stopped before the end."), icon=":material/pause:")
         begin_again = partial(in_callback(attributing), again=True)
-        st.button("Find the causes", key="failures_again", on_click=begin_again, args=(asked, judge))
+        st.button("Find the causes", key="failures_again", on_click=begin_again, args=(selection, judge))
     if work.running or work.result is None:
         draw_view_notes(names_on(selection), selection.conditions or (), selection)
         draw_answers(unattributed(selection), names_on(selection))
@@ -141,30 +126,6 @@ def draw_causes(selection: Selection) -> None:
             lambda model, cause: answers_behind(extract, selection, model, cause),
         )
     _draw_effects(attributed.effects, selection, scope)
-
-
-def _draw_rest(extract: Causes, sample: Selection, seconds: float) -> None:
-    """Draw the button that finds the causes of all answers, or the progress of this job."""
-    work = job_at(extract)
-    if work is not None and work.running:
-        st.fragment(draw_work, run_every=1.0)(work, "Looking for causes", "Starting…", "failures_all", "trials")
-        return
-    if work is not None and work.error:
-        st.error(plain(work.error), icon=":material/error:")
-    _, trials = read(read_sample_size, sample)
-    with st.container(border=True, horizontal=True, vertical_alignment="center"):
-        st.markdown(
-            f"**Figures of all {trials:,} trials** take about {duration(max(2.0, seconds))}, once.", width="stretch"
-        )
-        st.button(
-            "Find all causes",
-            icon=":material/select_all:",
-            type="primary",
-            on_click=in_callback(begin_all_causes),
-            args=(extract,),
-            key="failures_all_begin",
-            **only("run"),
-        )
 
 
 def causes_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:

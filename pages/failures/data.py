@@ -1,7 +1,6 @@
 """Cached data of the Failures page."""
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import pandas as pd
 
@@ -14,13 +13,11 @@ from core.judging.judgement import Judge
 from core.measures.attribution import AFTER_CONVERSATION, APPLIES, Cause
 from core.measures.base import Result, Row
 from core.measures.failures import Causes, cause_shares, left_out_notes, patient_effects
-from core.measures.ledger import read_conversations
-from core.measures.notes import sample_notes
 from core.measures.paired import read_scores
 from core.store.database import Store
 from core.store.queries.answers import wrong_answers
 from core.store.queries.judged_facts import FORM
-from core.store.selection import Selection, conditions
+from core.store.selection import Selection
 from pages.kit.cached import cached_query, read
 from pages.kit.names import natural
 from pages.kit.notes import basis, notes_on
@@ -30,14 +27,6 @@ GROUPS: dict[str, tuple[Format, ...]] = {"talk": AFTER_CONVERSATION, "vignette":
 """Formats whose wrong answers can be looked at together."""
 _LAST: dict[tuple[object, ...], Causes] = {}
 """Choices → the extract that was started last."""
-_IN_PROCESS = 2_000
-"""Up to this many conversations are read here; starting a process would take longer."""
-_SECONDS_EACH = 0.003
-"""Approximate seconds to find the causes of a conversation’s wrong answers."""
-_SAMPLE = 500
-"""Conversations of a sample, over all conditions."""
-_LEAST = 20
-"""Conversations of each condition, if so many share the sample that it would have fewer."""
 _COLUMNS = [
     "trial_id", "model", "case_key", "format", "question_type", "cause", "counted", "judged",
 ]  # fmt: skip
@@ -53,34 +42,8 @@ class AttributedAnswers:
     effects: tuple[Row, ...]
 
 
-@cached_query("Counting the conversations…", entries=8)
-def _conversations(selection: Selection) -> int:
-    return int(read_conversations(Store(), selection, None)[["whole", "broken"]].sum().sum())
-
-
-def _work_on(extract: Causes, few: bool, *, again: bool = False) -> Job[bool | None]:
-    """Return the job of an extract, started if necessary; its result is ``None`` if it was stopped."""
-    work = job_at(extract)
-    reusable = work is not None and (work.running or (not again and (work.result is None or extract.whole.exists())))
-    if work is not None and reusable:
-        return work
-    return begin(extract, lambda tell, stop: extract.make(tell, stop, few=few) or None)
-
-
-class Attributing(NamedTuple):
-    """The extract that the page shows, its job, and the selection that it is about.
-
-    If ``selection`` is a sample, ``all_answers`` is the extract of all answers, which is not computed yet.
-    """
-
-    extract: Causes
-    work: Job[bool | None]
-    selection: Selection
-    all_answers: Causes | None = None
-
-
-def attributing(selection: Selection, judge: Judge | None, *, again: bool = False) -> Attributing:
-    """Return the attribution of a selection, started if necessary; of a large selection that of a sample.
+def attributing(selection: Selection, judge: Judge | None, *, again: bool = False) -> tuple[Causes, Job[bool | None]]:
+    """Return the attribution of a selection and its job, whose result is ``None`` if it was stopped.
 
     ``judge`` is the model whose judgements count. While a judging job runs, the last finished attribution is returned.
     """
@@ -90,25 +53,12 @@ def attributing(selection: Selection, judge: Judge | None, *, again: bool = Fals
     last = _LAST.get(key, extract)
     running = judging is not None and judging.running
     if not again and running and (work := job_at(last)) is not None and last.whole.exists():
-        return Attributing(last, work, selection)
-    few = _conversations(whole) <= _IN_PROCESS
-    if few or extract.whole.exists():
-        _LAST[key] = extract
-        return Attributing(extract, _work_on(extract, few, again=again), selection)
-    share = round(_SAMPLE / max(1, len(read(conditions, selection))))
-    shown = replace(selection, sample=max(_LEAST, share))
-    part = Causes(Store().path, replace(shown, question_types=None), judge)
-    return Attributing(part, _work_on(part, few=True, again=again), shown, extract)
-
-
-def seconds_for_all(selection: Selection) -> float:
-    return _SECONDS_EACH * _conversations(_whole(selection))
-
-
-def begin_all_causes(extract: Causes) -> Job[bool | None]:
-    """Start the attribution of all answers, or return the job that does so."""
-    access.require("run")
-    return _work_on(extract, few=False, again=True)
+        return last, work
+    _LAST[key] = extract
+    work = job_at(extract)
+    if work is not None and (work.running or (not again and (work.result is None or extract.whole.exists()))):
+        return extract, work
+    return extract, begin(extract, lambda tell, stop: extract.make(tell, stop) or None)
 
 
 @cached_query("Reading the wrong answers…", entries=4)
@@ -135,7 +85,6 @@ def causes(extract: Causes, selection: Selection) -> AttributedAnswers:
     models = {row["model"]: names[row["model"]] for row in shares}
     notes = left_out_notes(shares, lambda model: names[model])
     scores = read(read_scores, selection, selection.mcq_rule)
-    notes = [*sample_notes(read, selection), *notes]
     result = Result("Causes", tuple(shares), notes_on(basis(selection), models, more=notes))
     return AttributedAnswers(answers, result, tuple(patient_effects(answers, scores)))
 

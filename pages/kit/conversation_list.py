@@ -1,34 +1,71 @@
-"""A list of rows, such as failures or cases, and the conversation of the chosen one."""
+"""Lists of conversations: the newest, or those behind rows, such as failures or cases, with the chosen one."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import pandas as pd
 import streamlit as st
 
 from core.measures.base import Result, Section
 from core.store.conditions import Condition
+from core.store.queries.trials import Conversation, conversations
 from core.store.selection import Selection
+from pages.kit.cached import ask
 from pages.kit.cases import choose_case, choose_trial
 from pages.kit.controls import choose_several
 from pages.kit.conversation import draw_answers, draw_conversation
 from pages.kit.empty import draw_no_match
-from pages.kit.look import plain
+from pages.kit.look import VERDICT, arm_in_words, plain, when
 from pages.kit.messages import MESSAGE, Mark
-from pages.kit.names import case_name
+from pages.kit.names import case_name, model_name
 from pages.kit.navigation import link
 from pages.kit.section import section_result, table_of, words_of
 from pages.kit.stored import ConversationRecord, case_conversations, reading, runs_behind
+from pages.kit.tables import draw_table
 
 Line = Mapping[str, Any]
 Names = Mapping[str, str]
 _DOWNLOAD = "Download as CSV"
 
 
+def draw_newest(source: str, heading: str, most: int) -> bool:
+    """Draw a list of the newest watched conversations or branches; a click opens one. Return whether there are any."""
+    newest = ask(conversations, Selection(sources=[source]), limit=most)
+    if newest:
+        st.header(heading, anchor=False)
+        draw_table(
+            newest_table(newest),
+            f"newest_{source}",
+            on_row=lambda row: st.query_params.update(trial=newest[row].trial_id),
+            download="",
+        )
+    return bool(newest)
+
+
+def newest_table(newest: Iterable[Conversation]) -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            {
+                "When": when(conversation.finished_at),
+                "Case": case_name(conversation.case_key),
+                "Doctor": model_name(conversation.doctor),
+                "Patient": model_name(conversation.patient),
+                "Doctor's turns": conversation.doctor_turns,
+                "Verdicts": ", ".join(
+                    f"{arm_in_words(name)}: {VERDICT[verdict][0] if verdict in VERDICT else '–'}"
+                    for name, verdict in conversation.verdicts.items()
+                ),
+            }
+            for conversation in newest
+        ]
+    )
+
+
 def trial_of_case(conditions: Iterable[Condition], model: str, case_key: str, key: str) -> str:
     """Ask for one of the trials of a case under a condition, and return its id; empty if none is stored."""
-    conversations = case_conversations(runs_behind(conditions, model), case_key)
-    return choose_trial(conversations, key).trial_id if conversations else ""
+    trials = case_conversations(runs_behind(conditions, model), case_key)
+    return choose_trial(trials, key).trial_id if trials else ""
 
 
 def draw_list(

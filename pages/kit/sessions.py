@@ -8,12 +8,14 @@ import streamlit as st
 from core import access
 from core.case import Case
 from core.errors import AnamnesisError
-from core.frameworks.base import Framework, framework, framework_of, role_title, speaking_roles, tested_seat
+from core.events import Utterance
+from core.frameworks.base import Framework, framework, framework_of, speaking_roles, tested_seat
 from core.jobs.plan import names_of
 from core.journal import RunHeader, journal_path, spoken_in
 from core.live.session import Session
 from core.live.start import load_trial, resume_consultation, start_replay, unfinished
 from pages.kit.look import plain, show_errors
+from pages.kit.messages import draw_messages
 from pages.kit.visitor import only
 
 _MOST = 50
@@ -42,6 +44,12 @@ class WatchedSession:
     def framework(self) -> Framework | None:
         """The framework of the consultation, ``None`` if it is not installed any more."""
         return framework_of(self.session.snapshot(), self.protocol)
+
+    @property
+    def parent(self) -> str:
+        """The conversation that this one branches off; empty if it is no branch."""
+        header = self.session.meta.get("header")
+        return header.fork.parent.trial_id if isinstance(header, RunHeader) and header.fork else ""
 
     @property
     def profiled(self) -> bool:
@@ -145,8 +153,8 @@ def _session_at(parameter: str, trial: str, missing: str) -> WatchedSession | No
             draw_resume(header, trial)
             if spoken := spoken_in(journal_path(header.run_id), trial):
                 with st.expander(f"Messages of people ({len(spoken)})", icon=":material/person:"):
-                    for role, text in spoken:
-                        st.markdown(f"**{role_title(framework(header.protocol), role)}**: {plain(text)}")
+                    messages = [Utterance(turn=n, role=role, text=text) for n, (role, text) in enumerate(spoken)]
+                    draw_messages(messages, fw=framework(header.protocol))
         return None
     case, events, stored_trial = stored
     session = Session(key=trial, title=case.case_key if case else trial)

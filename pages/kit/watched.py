@@ -90,14 +90,14 @@ _STAGE = """<style>
 </style>"""
 
 
-def draw_session(watched: WatchedSession, *, forks: bool = True) -> None:
-    """Draw a session, redrawn a few times a second while it runs; ``forks`` adds the link to fork it."""
+def draw_session(watched: WatchedSession, *, branches: bool = True) -> None:
+    """Draw a session, redrawn a few times a second while it runs; ``branches`` adds the link to branch from it."""
     session, case = watched.session, watched.case
     sending = f"sending_{session.key}"
 
     def draw_links() -> None:
-        if forks:
-            draw_fork_link(watched)
+        if branches:
+            draw_branch_link(watched)
         if not session.running:
             header = session.meta.get("header")
             if isinstance(header, RunHeader) and not any(isinstance(event, Finished) for event in session.snapshot()):
@@ -227,19 +227,19 @@ def draw_controls(sides: Sequence[WatchedSession], more: Callable[[], object] = 
         more()
 
 
-def draw_fork_link(watched: WatchedSession) -> None:
-    """Draw the link that forks a consultation, if it is stored or runs and has started."""
+def draw_branch_link(watched: WatchedSession) -> None:
+    """Draw the link to branch from a consultation, if it is stored or runs and has started."""
     events = watched.session.snapshot()
     started = next((event for event in events if isinstance(event, Started)), None)
     is_running = watched.session.running and "header" in watched.session.meta
     stored = any(isinstance(event, Finished) for event in events)
     if started is not None and (is_running or stored):
-        link_fork(started.trial_id)
+        link_branch(started.trial_id)
 
 
-def link_fork(trial_id: str) -> None:
-    help_ = "Start again from any message, with another text, model, persona or prompt pack."
-    link("branches", "Fork from here", "fork_right", help=help_, trial=trial_id, fork="yes")
+def link_branch(trial_id: str) -> None:
+    help_ = "Continue from any message, with another text, model, persona or prompt pack, once or several times."
+    link("branches", "Branch from here", "fork_right", help=help_, trial=trial_id, fork="yes")
 
 
 def draw_export_menu_watched(sides: Sequence[WatchedSession], key: str) -> None:

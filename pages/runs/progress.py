@@ -133,7 +133,7 @@ def draw_delete(run: RunProgress) -> None:
         )
         if contents.branches:
             st.markdown(
-                f"{contents.branches:,} branches of other runs stay, without the conversations they were forked from."
+                f"{contents.branches:,} branches of other runs stay, without the conversations they branch off."
             )
         st.button("Delete for good", type="primary", key=f"delete_yes_{run.run_id}", on_click=delete, **only("run"))
         if error := st.session_state.get(error_key):

@@ -1,4 +1,4 @@
-"""Branches of conversations: the list of families, one family as a tree, two branches compared, and the fork form."""
+"""Branches of conversations: the newest, one family as a tree, two branches compared, and the form."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -10,18 +10,19 @@ import streamlit as st
 from core.events import Finished, Utterance
 from core.figures.lanes import Lane, lanes
 from core.figures.style import GREY
-from core.store.queries.forks import Node, Tree, delete_branch, families, tree
+from core.store.queries.branches import Node, Tree, delete_branch, tree
 from pages.kit import sessions
+from pages.kit.branch_form import branch_form
 from pages.kit.cached import ask
 from pages.kit.cases import clear_parameters
+from pages.kit.conversation_list import draw_newest
 from pages.kit.export_menu import draw_export_menu
 from pages.kit.figures import draw_figure
-from pages.kit.fork import fork_form
-from pages.kit.look import ARMS, END_SHORT, VERDICT, arm_in_words, plain, show_errors, verdict_in_brief
+from pages.kit.look import ARMS, END_SHORT, VERDICT, arm_in_words, counted, plain, show_errors, verdict_in_brief
 from pages.kit.messages import draw_messages
-from pages.kit.names import case_name, model_colours, model_name, unique_names
+from pages.kit.names import case_name, model_colours, unique_names
 from pages.kit.navigation import link
-from pages.kit.sessions import WatchedSession, watched
+from pages.kit.sessions import WatchedSession, running_sessions, watched
 from pages.kit.stored import reading
 from pages.kit.tables import draw_table, offer_csv
 from pages.kit.visitor import only
@@ -29,22 +30,29 @@ from pages.kit.watched import draw_export_menu_watched, draw_session
 from pages.transcripts.comparison import draw_comparison
 
 _ADDRESS_KEYS = ("trial", "other", "fork")
-"""URL parameters: the conversation, the conversation compared with it, and whether the fork form is open."""
+"""URL parameters: the conversation, the conversation compared with it, and whether the form is open."""
 _HEADLINE = ("multi_turn:frq", "multi_turn:mcq", *ARMS)
 """A conversation’s verdict in the tree is that of the first of these arms that has one."""
 _NOT_STORED = "not stored"
+_NEWEST = 50
+"""Branches that are listed."""
 
 
 def draw_branches() -> None:
-    """Draw the conversation in the URL with its family; without a conversation, the list of families."""
+    """Draw the conversation in the URL with its family; without a conversation, the newest branches."""
     trial = st.query_params.get("trial")
     if not trial:
-        draw_families()
+        draw_newest_branches()
         return
-    st.button("All branched conversations", icon=":material/arrow_back:", on_click=clear_parameters, args=_ADDRESS_KEYS)
+    st.button("All branches", icon=":material/arrow_back:", on_click=clear_parameters, args=_ADDRESS_KEYS)
     family = ask(tree, trial)
     node = family.node(trial) if family else None
     entry = watched(trial)
+    members = {node.trial_id for node in family.nodes} if family else {entry.parent if entry else ""}
+    for branch in running_sessions():
+        if branch.trial_id != trial and branch.parent in members:
+            words = f"Watch another branch: {counted(branch.session.messages, 'message')} so far"
+            link("branches", words, "sync", trial=branch.trial_id, other=branch.parent)
     if entry is not None and (node is None or node.conversation is None):
         # no conditional expression: Streamlit would draw its value
         if entry.session.running:
@@ -58,53 +66,32 @@ def draw_branches() -> None:
         draw_way_back()
 
 
-def draw_families() -> None:
-    """List the families, newest branch first; a click opens a family."""
-    if not (branched := ask(families)):
+def draw_newest_branches() -> None:
+    if not draw_newest("fork", "Newest branches", _NEWEST):
         st.info(
-            "No branches yet. Open a conversation and choose “Fork from here” at a message to continue it with another "
+            "No branches yet. Open a conversation and choose “Branch from here” to continue it with another "
             "message, cast, persona or prompt.",
             icon=":material/account_tree:",
         )
         with st.container(horizontal=True):
             link("transcripts", "Choose a conversation", "forum", transcripts_part="Conversations")
             link("live", "Start a consultation", "play_arrow")
-        return
-
-    table = pd.DataFrame(
-        [
-            {
-                "Case": family.case_key,
-                "Original doctor": model_name(family.doctor) if family.doctor else "not stored",
-                "Branches": family.branches,
-                "Newest branch": pd.Timestamp(family.finished_at, unit="s").floor("s"),  # in UTC
-            }
-            for family in branched
-        ]
-    )
-    st.caption("Newest branch first. Choose a row to see its tree.")
-    draw_table(
-        table,
-        "families",
-        {"Newest branch": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm")},
-        on_row=lambda row: st.query_params.setdefault("trial", branched[row].newest),
-        alt="Conversations that have branches",
-    )
 
 
 def draw_running(entry: WatchedSession) -> None:
-    """Draw a running consultation, and below it the form to fork it at any message so far."""
-    if st.query_params.get("other"):
+    """Draw a running consultation, and below it the form to branch from any message so far."""
+    if entry.parent:
         st.caption("This branch is running. It joins the tree when it ends.")
-    draw_session(entry, forks=False)
+    draw_session(entry, branches=False)
     with st.expander(
-        "Fork this consultation while it runs",
+        "Branch from this consultation while it runs",
         icon=":material/fork_right:",
         on_change="rerun",
         expanded="fork" in st.query_params,
     ) as form:
         if form.open:
-            fork_form(entry.trial_id, entry.session.snapshot(), entry.case, "branches_running", session=entry.session)
+            events = entry.session.snapshot()
+            branch_form(entry.trial_id, events, entry.case, "branches_running", session=entry.session)
 
 
 def draw_broken_off(entry: WatchedSession) -> None:
@@ -165,8 +152,8 @@ def draw_family(tree: Tree, chosen: Node) -> None:
         has_messages = any(isinstance(event, Utterance) for event in stored.events)
         expanded = has_messages and (len(tree.nodes) == 1 or "fork" in st.query_params)
         name = names[chosen.trial_id]
-        with st.expander(f"Fork at a message of {name}", icon=":material/fork_right:", expanded=expanded):
-            fork_form(chosen.trial_id, stored.events, stored.case, "branches_fork")
+        with st.expander(f"Branch from a message of {name}", icon=":material/fork_right:", expanded=expanded):
+            branch_form(chosen.trial_id, stored.events, stored.case, "branches_form")
     if other is not None:
         first, second = sorted((chosen, other), key=tree.nodes.index)
         draw_comparison(tree, first, second, (names[first.trial_id], names[second.trial_id]))

@@ -1,25 +1,27 @@
-"""Two conversations of a family side by side: their conditions, their messages word by word, their verdicts."""
+"""Two conversations of a family side by side: what was changed, their messages word by word, their answers."""
 
 from collections.abc import Sequence
 from itertools import zip_longest
 
 import streamlit as st
 
-from core.asking.persona import label, parse_persona
 from core.debugger.diff import word_diff
+from core.debugger.steps import steps_of_trial
+from core.debugger.stored import load_record
 from core.events import Ended, Utterance
 from core.frameworks.base import framework_of
-from core.frameworks.settings import without_credentials
-from core.store.queries.forks import Node, Tree
+from core.store.queries.branches import Node, Tree
+from pages.kit.cached import cached_query
 from pages.kit.case.verdicts import changes_in_words
 from pages.kit.conversation import draw_answers
 from pages.kit.look import END, plain
 from pages.kit.messages import Mark, draw_messages
-from pages.kit.names import model_name
 from pages.kit.navigation import link
 from pages.kit.sessions import watched
 from pages.kit.stored import ConversationRecord, reading
+from pages.kit.texts import draw_texts
 
+_record = cached_query(entries=16)(load_record)
 _MIN_EQUAL = 0.35
 """Below this share of equal letters two messages are shown without marks: nearly every word would be marked."""
 
@@ -36,18 +38,17 @@ def draw_comparison(tree: Tree, left: Node, right: Node, names: tuple[str, str])
             st.info(f"{name} is not stored here.", icon=":material/search_off:")
         return
     st.header(f"{names[0]} and {names[1]}", anchor=False)
-    edited = (edits(tree, left, right), edits(tree, right, left))
+    changed = (changes(tree, left, right), changes(tree, right, left))
     lines = [
-        f"- **{what}**: {plain(before)} :gray[{names[0]}] → {plain(after)} :gray[{names[1]}]"
-        for what, before, after in differences(left, right)
+        f"- {name}: **{plain('; '.join(of_side))}**" for of_side, name in zip(changed, names, strict=True) if of_side
     ]
-    for changes, name in zip(edited, names, strict=True):
-        lines += [f"- **Text**: {plain('; '.join(changes))} :gray[{name}]"] if changes else []
-    st.markdown("\n".join(lines) or "Same cast, persona, prompts, settings and seed.")
-    if changed := changes_in_words(left.trial_id, right.trial_id, names):
-        with st.expander(f"{len(changed)} criteria of the rubric changed", icon=":material/rule:"):
-            st.markdown("\n".join(changed))
-    _draw_dialogues((first, second), names, edited)
+    st.markdown("\n".join(lines) or "Nothing was changed: each is another sample.")
+    for node in (left, right):
+        _draw_edited_request(node)
+    if criteria := changes_in_words(left.trial_id, right.trial_id, names):
+        with st.expander(f"{len(criteria)} criteria of the rubric changed", icon=":material/rule:"):
+            st.markdown("\n".join(criteria))
+    _draw_dialogues((first, second), names, changed)
     st.header("Answers", anchor=False)
     for column, record, name in zip(st.columns(2, gap="medium"), (first, second), names, strict=True):
         with column:
@@ -55,34 +56,23 @@ def draw_comparison(tree: Tree, left: Node, right: Node, names: tuple[str, str])
             draw_answers(record)
 
 
-def differences(left: Node, right: Node) -> list[tuple[str, str, str]]:
-    """Return (part, left value, right value) for each part of the condition that differs."""
-    if left.stored is None or right.stored is None:
-        return []
-    sides = []
-    for stored in (left.stored, right.stored):
-        run, settings = stored.run, stored.run.settings
-        sides.append(
-            {
-                "Doctor": model_name(run.doctor),
-                "Patient": model_name(run.patient),
-                "Grader": model_name(run.grader),
-                "Summariser": model_name(run.summariser),
-                "Persona": label(parse_persona(str(settings.get("persona") or ""))),
-                "Prompt pack": f"{run.prompt_pack} ({run.prompt_hash})",
-                "Max messages": str(settings.get("max_messages") or "none"),
-                "Temperature": str(settings.get("temperature") or "provider’s default"),
-                "Max tokens of a reply": str(settings.get("max_tokens") or "provider’s default"),
-                "Server address": without_credentials(str(settings.get("base_url") or "")) or "provider’s default",
-                "Seed": str(stored.seed),
-            }
-        )
-    before, after = sides
-    return [(what, before[what], after[what]) for what in before if before[what] != after[what]]
+def _draw_edited_request(node: Node) -> None:
+    """Draw the request that a branch edited, and its parent's; nothing if it edited none."""
+    record = _record(node.trial_id) if node.parent else None
+    request = record.header.first_request if record else None
+    parent = _record(node.parent) if node.parent and request and request.messages else None
+    if request is None or parent is None:
+        return
+    step = next((step for step in steps_of_trial(parent) if step.title == request.title), None)
+    before = [message["content"] for message in step.sent] if step else []
+    with st.expander(f"{request.title}: request edited", icon=":material/difference:"):
+        for old, new in zip_longest(before, [str(message["content"]) for message in request.messages]):
+            if old != new:
+                draw_texts(old, new, "No such message.")
 
 
-def edits(tree: Tree, node: Node, other: Node) -> list[str]:
-    """Return the edited messages on the way to ``node`` that are not on the way to ``other``."""
+def changes(tree: Tree, node: Node, other: Node) -> list[str]:
+    """Return the changes on the way to ``node`` that are not on the way to ``other``."""
 
     def lineage(start: Node | None) -> list[Node]:
         """Return a conversation, its parent, and so on up to the original."""
@@ -90,7 +80,7 @@ def edits(tree: Tree, node: Node, other: Node) -> list[str]:
 
     shared = {ancestor.trial_id for ancestor in lineage(other)}
     unshared = [ancestor for ancestor in lineage(node) if ancestor.trial_id not in shared]
-    return [change for ancestor in reversed(unshared) for change in ancestor.changes if change.endswith("edited")]
+    return [change for ancestor in reversed(unshared) for change in ancestor.changes]
 
 
 def common_messages(first: Sequence[str], second: Sequence[str]) -> int:
@@ -101,7 +91,7 @@ def common_messages(first: Sequence[str], second: Sequence[str]) -> int:
 def _draw_dialogues(
     sides: tuple[ConversationRecord, ConversationRecord],
     names: tuple[str, str],
-    edited: tuple[Sequence[str], Sequence[str]],
+    changed: tuple[Sequence[str], Sequence[str]],
 ) -> None:
     fw = framework_of(sides[0].events, sides[0].conversation.protocol)
     first, second = ([event for event in side.events if isinstance(event, Utterance)] for side in sides)
@@ -112,10 +102,10 @@ def _draw_dialogues(
             draw_messages(first[:shared], fw=fw)
     for left, right in zip_longest(first[shared:], second[shared:]):
         differing = own_words(left.text, right.text) if left and right and left.role == right.role else ([], [])
-        places = zip(st.columns(2, gap="medium"), (left, right), differing, names, edited, strict=True)
-        for column, utterance, marks, name, changes in places:
+        places = zip(st.columns(2, gap="medium"), (left, right), differing, names, changed, strict=True)
+        for column, utterance, marks, name, of_side in places:
             if utterance is not None:
-                note = " · edited" if f"message {utterance.turn + 1} edited" in changes else ""
+                note = " · edited" if f"message {utterance.turn + 1} edited" in of_side else ""
                 with column:
                     draw_messages([utterance], [*marks, Mark("", why=f"{name}{note}")], fw=fw)
     for column, side, name in zip(st.columns(2, gap="medium"), sides, names, strict=True):

@@ -13,7 +13,7 @@ from core.events import Speaker
 from core.frameworks.base import framework, frameworks, tested_seat, title_of
 from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.store.database import Store
-from core.store.queries.forks import family_sizes
+from core.store.queries.branches import family_sizes
 from core.store.queries.trials import (
     Conversation,
     ConversationFilters,
@@ -40,7 +40,7 @@ from pages.kit.page import draw_parts, show
 from pages.kit.stored import ConversationRecord, reading
 from pages.kit.tables import draw_pager, draw_steps, draw_table, offer_csv, page_asked
 from pages.kit.view import specialties_in_order
-from pages.kit.watched import link_fork
+from pages.kit.watched import link_branch
 from pages.transcripts.branches import draw_branches
 from pages.transcripts.matrix import draw_matrix
 
@@ -343,7 +343,7 @@ def draw_reading(trial_id: str, selection: Selection, row: ChosenRow | None) -> 
 
 
 def draw_links(trial_id: str, ids: Sequence[str], stored: ConversationRecord | None) -> None:
-    """Draw links back to the list, to the neighbours, and to the pages that replay, debug or fork this conversation."""
+    """Draw links back to the list, to the neighbours, and to the pages that replay, debug or branch from it."""
     with st.container(horizontal=True, vertical_alignment="center"):
         draw_steps(ids, trial_id, "trial", _PAGE_NAME, _PAGE)
         if stored is None:
@@ -353,10 +353,10 @@ def draw_links(trial_id: str, ids: Sequence[str], stored: ConversationRecord | N
             "debugger",
             "Debug it",
             "bug_report",
-            help="Every request of this trial, to edit and run again.",
+            help="Every request of this trial, to edit and branch from.",
             trial=trial_id,
         )
-        link_fork(trial_id)
+        link_branch(trial_id)
         if branches := ask(family_sizes).get(trial_id, 1) - 1:
             label = "Its branch" if branches == 1 else f"Its {branches} branches"
             link("branches", label, "account_tree", trial=trial_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import socket
 import threading
 from collections.abc import Callable
@@ -38,7 +39,7 @@ from core.jobs.profiling import Profiling
 from core.jobs.progress import ask_to_stop
 from core.jobs.regrade import Regrading
 from core.journal import RunHeader, journal_path, read_header
-from core.live.fork import ForkPlan, start_fork, stored_origin
+from core.live.branch import BranchPlan, start_branch, stored_origin
 from core.live.start import all_unfinished, load_trial, one_case, resume_consultation, start_consultation
 from core.models import keys
 from core.models.connection import find_servers, offered, try_model
@@ -53,13 +54,15 @@ from core.reviews.reviewing import plan_review, unblind, withdraw
 from core.reviews.state import COMMENT, state_of
 from core.store.database import Store
 from core.store.fold import fold
+from core.store.queries.branches import delete_branch
 from core.store.queries.fact_sets import save_facts
-from core.store.queries.forks import delete_branch
 from core.store.queries.profiles import add_profiles, delete_profiles
 from core.store.queries.run_labels import Label, delete_run, label_run
 from core.store.queries.runs import run_ids
-from core.store.queries.variants import Variant, line_of, variants_of
+from core.store.queries.variants import step_replies
+from core.store.rows import row_line
 from core.store.sample import add_sample
+from core.store.tables import VariantRow
 from tests.core.measures.experts.reviews import a_plan, a_review, store_conversations
 from tests.core.store.builders import a_case, a_header, a_trial, write_journal
 from tests.support.fake_provider import FakeProvider
@@ -79,7 +82,7 @@ SECRET = a_case(7, case_key="pasted/Only Rita knows", dataset="pasted", vignette
 
 
 def shared(store: Store) -> None:
-    """Store conversations with a review; and of Rita a pasted case, a begun consultation and a variant."""
+    """Store conversations with a review; and of Rita a pasted case, a begun consultation and a step's reply."""
     store_conversations(store, cases=4)
     a_review(store, annotators=(VIEWER, "Ben"))
     header = a_header("bench-rita", [SECRET], source="bench", visitor=RUNNER, trials=1, case_set="pasted:1")
@@ -87,8 +90,9 @@ def shared(store: Store) -> None:
     write_journal(store.journals, "bench-rita", header, line)
     begun = a_header("live-rita", [library()[0]], source="live", visitor=RUNNER, trials=1)
     write_journal(store.journals, "live-rita", begun)
-    with access.acting(Visitor(RUNNER, "run")):
-        write_journal(store.journals, "variants", line_of(Variant("t01", "doctor-1", (), "openai/a", "Rita's own")))
+    outcome = json.dumps({"response": "Rita's own", "verdicts": []})
+    reply = VariantRow("v1", "t01", "doctor-1", "[]", "openai/a", outcome, "", 9.0, RUNNER)
+    write_journal(store.journals, "variants", row_line(reply, ""))
     fold(store)
 
 
@@ -247,13 +251,13 @@ def test_redirects_are_not_followed(server: Store, fake_provider_thread: FakePro
 # personal data
 
 
-def test_pastes_consultations_and_variants_of_others_are_hidden(server: Store) -> None:
+def test_pastes_consultations_and_replies_of_others_are_hidden(server: Store) -> None:
     def seen() -> tuple[list[str], bool, bool, list[str | None]]:
         with server.read() as cursor:
-            ids, variants = run_ids(cursor), variants_of(cursor, "t01")
+            ids, replies = run_ids(cursor), step_replies(cursor, "t01", "doctor-1")
             pasted_cases = cursor.execute("SELECT count(*) FROM cases WHERE dataset = 'pasted'").fetchall()[0][0]
         runs = sorted(set(ids) & {"bench-rita", "live-rita"})
-        return runs, load_trial("of-rita") is not None, bool(pasted_cases), [variant.response for variant in variants]
+        return runs, load_trial("of-rita") is not None, bool(pasted_cases), [reply.response for reply in replies]
 
     everything = (["bench-rita", "live-rita"], True, True, ["Rita's own"])
     with acting(RUNNER):
@@ -345,8 +349,8 @@ ATTEMPTS: dict[str, Callable[[Store, Path], object]] = {
     "stop one": lambda store, _: ask_to_stop("run0"),
     "start a consultation": lambda store, _: start_consultation(one_case(_campaign(), a_case())),
     "go on with another's": lambda store, _: resume_consultation(read_header(journal_path("live-rita"))),
-    "branch off a conversation": lambda store, _: start_fork(
-        ForkPlan(1, "No.", CastNames("reference/bayes")), stored_origin("t01")
+    "branch off a conversation": lambda store, _: start_branch(
+        BranchPlan(1, "No.", CastNames("reference/bayes")), stored_origin("t01")
     ),
     "run a pasted case": lambda store, _: start_bench(_campaign()),
     "go on with another's paste": lambda store, _: resume_bench("bench-rita"),

@@ -68,7 +68,7 @@ def test_a_conversation_is_read_with_addressees_staff_misuses_and_rating(
     assert "The doctor answers twice" in text
     assert ":orange-badge[:material/stacks: Several diagnoses]" in text
     assert [m.name for m in app.chat_message].count("user") == 2, "the staff stands on the doctor's side"
-    assert "Fork from here" in links(app)
+    assert "Branch from here" in links(app)
     assert "The vignette (no role has read it)" in [e.label for e in app.expander]
 
 
@@ -103,14 +103,14 @@ def test_the_debugger_shows_its_steps_and_says_what_cannot_be_run_again(stored: 
     assert [element.value for element in app.code] == [STAFF_SAYS]
     assert app.selectbox(key="debug_step").value == "reply:3"
     assert "No model played this step" in words(app)
-    assert not has_button(app, "Run this step again")
+    assert not [area for area in app.text_area if area.label.startswith(("System", "User"))]
 
 
-def test_it_can_be_forked_at_any_message(stored: Store, open_page: Open) -> None:
+def test_it_branches_from_any_message(stored: Store, open_page: Open) -> None:
     app = open_page("branches", trial=MISUSED, fork="yes")
     assert trouble(app) == []
-    assert has_button(app, "Go on from here")
-    turns = app.selectbox(key=f"branches_fork_{MISUSED}_turn").options
+    assert has_button(app, "Branch from here")
+    turns = app.selectbox(key=f"branches_form_{MISUSED}_turn").options
     assert [turn.partition(":")[0].partition(" · ")[2] for turn in turns][:2] == ["Doctor", "Patient"]
     assert "<patient>" not in turns[0]
 

@@ -1,4 +1,4 @@
-"""The Branches page without a browser: fork, watch, compare, delete, and come back by the address."""
+"""The Branches page without a browser: branch, watch, compare, delete, and come back by the address."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from core.live import session
 from core.live.session import Session
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.forks import Tree, tree
+from core.store.queries.branches import Tree, tree
 from pages.kit import sessions as live_sessions
 from pages.transcripts.branches import changes_words, node_names, tree_chart, tree_table
-from pages.transcripts.comparison import common_messages, differences, edits
+from pages.transcripts.comparison import changes, common_messages
 from tests.core.store.builders import a_case, a_header, a_stream, a_trial, as_released, graded, write_journal
 from tests.support.pages import button, has_button, run_until, trouble, words
 from tests.support.stores import copy_of
@@ -63,17 +63,16 @@ def query(app: AppTest, name: str) -> str:
     return value[0] if isinstance(value, list) else value
 
 
-def test_families_are_listed(family: Store, open_page: Open) -> None:
+def test_the_newest_branches_are_listed(family: Store, open_page: Open) -> None:
     (table,) = [frame.value for frame in open_page("branches").dataframe]
-    assert table.to_dict("records")[0]["Branches"] == 3
-    assert list(table["Case"]) == ["ours/1"]
+    assert sorted(table["Doctor"]) == ["openai/a", "openai/a", "openai/b"]
 
 
 def test_an_address_that_is_not_stored_says_so(open_page: Open) -> None:
     app = open_page("branches", trial="unknown")
     assert "is not stored here" in words(app)
     assert trouble(app) == []
-    button(app, "All branched conversations").click().run()
+    button(app, "All branches").click().run()
     assert "trial" not in app.query_params
 
 
@@ -83,7 +82,7 @@ def test_a_branch_stands_beside_its_parent_with_the_words_that_differ(family: St
     assert trouble(app) == []
     text = words(app)
     assert "Original and Branch 1" in text
-    assert "- **Text**: message 2 edited :gray[Branch 1]" in text
+    assert "- Branch 1: **message 2 edited**" in text
     assert "A :orange-background[red] lump on my neck" in text
     assert "Branch 1 · edited" in text
     assert [e.label for e in app.expander if "same" in e.label] == ["The first message is the same"]
@@ -94,7 +93,7 @@ def test_a_branch_stands_beside_its_parent_with_the_words_that_differ(family: St
 def test_the_address_names_both_sides_and_the_earlier_one_stands_left(family: Store, open_page: Open) -> None:
     app = open_page("branches", trial="b", other="c")
     assert "Branch 1.1 and Branch 2" in words(app)
-    assert r"**Doctor**: openai\/b :gray[Branch 1.1] → openai\/a :gray[Branch 2]" in words(app)
+    assert "- Branch 1.1: **message 2 edited; message 3 edited**\n- Branch 2: **message 2 edited**" in words(app)
     app.selectbox[1].set_value("root").run()
     assert query(app, "other") == "root"
     assert "Original and Branch 1.1" in words(app)
@@ -126,9 +125,9 @@ def test_deleting_says_how_many_go_and_leads_to_the_parent_and_the_server_forget
     assert "is not stored here" in words(open_page("branches", trial="b"))
 
 
-def test_the_transcript_leads_to_the_fork_and_to_the_branches(family: Store, open_page: Open) -> None:
+def test_the_transcript_leads_to_the_form_and_to_the_branches(family: Store, open_page: Open) -> None:
     labels = [link.proto.label for link in open_page("transcripts", trial="root").get("page_link")]
-    assert "Fork from here" in labels
+    assert "Branch from here" in labels
     assert "Its 3 branches" in labels
 
 
@@ -143,14 +142,14 @@ def consulted(open_page: Open) -> str:
 
 
 @pytest.mark.slow
-def test_a_conversation_is_forked_watched_and_then_stands_in_its_tree(consulted: str, open_page: Open) -> None:
+def test_a_branch_is_watched_and_then_stands_in_its_tree(consulted: str, open_page: Open) -> None:
     app = open_page("branches", trial=consulted, fork="yes")
     assert "No branch yet" in words(app)
-    app.selectbox(key=f"branches_fork_{consulted}_turn").set_value(3).run()
-    app.text_area(key=f"branches_fork_{consulted}_text_3").set_value("I'm 70. I'm a woman.").run()
+    app.selectbox(key=f"branches_form_{consulted}_turn").set_value(3).run()
+    app.text_area(key=f"branches_form_{consulted}_text_3").set_value("I'm 70. I'm a woman.").run()
     keys = [select.key for select in app.selectbox]
-    assert f"branches_fork_{consulted}_temperament" not in keys, "a persona needs a model"
-    button(app, "Go on from here").click().run()
+    assert f"branches_form_{consulted}_temperament" not in keys, "a persona needs a model"
+    button(app, "Branch from here").click().run()
     assert trouble(app) == []
     branch = query(app, "trial")
     assert (branch == consulted, query(app, "other")) == (False, consulted)
@@ -171,10 +170,10 @@ def test_an_empty_message_cannot_be_run_on_and_a_stopped_branch_says_that_it_is_
     app = open_page("branches", trial=consulted, fork="yes")
     message = app.text_area[0].value
     app.text_area[0].set_value("  ").run()
-    assert button(app, "Go on from here").disabled
+    assert button(app, "Branch from here").disabled
     app.text_area[0].set_value(message).run()
-    assert not button(app, "Go on from here").disabled
-    button(app, "Go on from here").click().run()
+    assert not button(app, "Branch from here").disabled
+    button(app, "Branch from here").click().run()
     button(app, "Stop").click().run()
     run_until(app, lambda a: "so not stored" in words(a))
     assert trouble(app) == []
@@ -186,9 +185,9 @@ def test_an_imported_conversation_asks_for_another_doctor(database: Path, open_p
     app = open_page("branches", trial="old")
     assert trouble(app) == []
     assert "choose the models that continue it" in words(app)
-    assert button(app, "Go on from here").disabled
-    app.selectbox(key="branches_fork_old_doctor").set_value("reference/bayes").run()
-    assert not button(app, "Go on from here").disabled
+    assert button(app, "Branch from here").disabled
+    app.selectbox(key="branches_form_old_doctor").set_value("reference/bayes").run()
+    assert not button(app, "Branch from here").disabled
 
 
 def test_names_follow_the_family(family: Store) -> None:
@@ -215,7 +214,7 @@ def test_every_branch_leaves_the_last_message_it_shares(family: Store) -> None:
 
 
 @pytest.mark.slow
-def test_a_branch_of_a_branch_before_its_parents_fork_leaves_the_lane_that_shows_the_message(family: Store) -> None:
+def test_a_branch_of_a_branch_before_its_parents_start_leaves_the_lane_that_shows_the_message(family: Store) -> None:
     add(family, "d", "b", 1)
     fold(family)
     figure = tree_chart(tree_of(family), "d", None)
@@ -230,16 +229,14 @@ def test_the_table_says_where_each_branch_left(family: Store) -> None:
     assert table["Multi-turn · Free response"].iloc[0] == "✓ Correct"
 
 
-def test_what_differs_is_found_between_any_two(family: Store) -> None:
+def test_what_was_changed_is_known_between_any_two(family: Store) -> None:
     family_tree = tree_of(family)
     root, a, b, c = family_tree.nodes
-    assert differences(root, a) == []
-    assert differences(a, b) == [("Doctor", "openai/a", "openai/b")]
-    assert (edits(family_tree, b, root), edits(family_tree, b, a)) == (
+    assert (changes(family_tree, b, root), changes(family_tree, b, a)) == (
         ["message 2 edited", "message 3 edited"],
         ["message 3 edited"],
     )
-    assert (edits(family_tree, a, b), edits(family_tree, c, a)) == ([], ["message 2 edited"])
+    assert (changes(family_tree, a, b), changes(family_tree, c, a)) == ([], ["message 2 edited"])
     assert common_messages(["a", "b"], ["a", "c"]) == 1
     assert common_messages(["a"], ["a", "c"]) == 1
 
@@ -256,20 +253,6 @@ def test_a_branch_that_went_with_its_server_leads_back_to_what_it_branched_off(f
     app = open_page("branches", trial="gone", other="root")
     assert "is not stored here" in words(app)
     assert [link.proto.label for link in app.get("page_link")] == ["Back to its parent"]
-
-
-def test_every_setting_that_differs_is_named_and_an_address_without_its_password(family: Store) -> None:
-    changed = {"base_url": "http://me:secret@127.0.0.1:9/v1", "max_tokens": 50}
-    add(family, "d", "root", 1, summariser="openai/other", settings=changed)
-    fold(family)
-    family_tree = tree_of(family)
-    a, d = family_tree.node("a"), family_tree.node("d")
-    assert a is not None
-    assert d is not None
-    values = {what: after for what, _, after in differences(a, d)}
-    assert values["Server address"] == "http://127.0.0.1:9/v1"
-    assert values["Max tokens of a reply"] == "50"
-    assert values["Summariser"] == "openai/other"
 
 
 @pytest.mark.slow

@@ -11,18 +11,20 @@ from streamlit.testing.v1 import AppTest
 
 from core.datasets.library import library
 from core.debugger.run import BenchRun, start_bench
-from core.debugger.variants import variants_of
 from core.frameworks.base import Arm, Campaign, framework, title_of
 from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import CraftMdSettings
 from core.prompts import load_pack
+from core.store.database import Store
+from core.store.fold import fold
+from core.store.queries.branches import tree
 from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider, running
 from tests.support.pages import button, has_button, run_until, trouble, words
 from tests.support.replies import Reply
 
 Open = Callable[..., AppTest]
-RUN, AGAIN = "Run the case", "Run this step again"
+RUN, BRANCH = "Run the case", "Branch from here"
 CASE = next(case for case in library() if case.case_key == "library/cardiology-1")
 ARMS: tuple[Arm, ...] = (("vignette", "mcq"), ("vignette", "frq"), ("multi_turn", "frq"))
 MODEL = "openai/mine"
@@ -162,7 +164,7 @@ def test_conversation_facts_belief_and_why_of_a_trial(open_page: Open) -> None:
     run = bench()
     app = open_page("debugger", run=run.run_id, cell="1:multi_turn:frq", view="conversation")
     assert len(app.chat_message) > 3
-    assert has_button(app, "Go on from here")  # the form to fork it
+    assert has_button(app, BRANCH)
     app.segmented_control(key="debug_view").set_value("facts").run()
     facts = app.dataframe[1].value
     assert len(facts) == len(CASE.profile.facts) if CASE.profile else False
@@ -184,7 +186,15 @@ def test_conversation_facts_belief_and_why_of_a_trial(open_page: Open) -> None:
     assert app.query_params["step"] in ("reply:1", ["reply:1"])
 
 
-def test_an_edited_message_reaches_the_wire_and_what_came_of_it_is_a_variant(
+def branches_of(run: BenchRun) -> list[str]:
+    """Return the stored branches of the first trial of a run."""
+    fold(Store())
+    with Store().read() as cursor:
+        family = tree(cursor, run.trials[0].trial_id)
+    return [node.trial_id for node in family.nodes[1:]] if family else []
+
+
+def test_an_edited_request_reaches_the_wire_and_is_compared_with_the_original(
     open_page: Open, provider: FakeProvider
 ) -> None:
     run = bench(MODEL, provider.base_url, (("vignette", "frq"),))
@@ -194,38 +204,18 @@ def test_an_edited_message_reaches_the_wire_and_what_came_of_it_is_a_variant(
     app = edit(app, "System", text)
     assert "1 message is changed." in words(app)
     calls = len(provider.bodies)
-    button(app, AGAIN).click().run()
-    run_until(app, lambda a: len(variants_of(run.trials[0].trial_id)) == 1 and not has_button(a, "Stop"))
+    button(app, BRANCH).click().run()
+    assert trouble(app) == []
+    run_until(app, lambda a: len(branches_of(run)) == 1)
     assert provider.bodies[calls]["messages"][0] == {"role": "system", "content": text}
     assert provider.bodies[calls]["messages"][1:] == provider.bodies[0]["messages"][1:]
-    assert trouble(app) == []
-    listed = app.dataframe[1].value
-    assert list(listed["Variant"]) == ["Original", "Variant 1"]
-    assert list(listed["Verdict"]) == ["Incorrect", "Correct"]
-    assert list(listed["Changed messages"]) == [0, 1]
-    drawn = "".join(element.proto.body for element in app.get("html"))
+    compared = open_page("branches", trial=branches_of(run)[0])
+    assert trouble(compared) == []
+    drawn = "".join(element.proto.body for element in compared.get("html"))
+    assert "ECG" in drawn
     assert "&lt;" in drawn
     assert "<b>" not in drawn
-    right = app.query_params["right"]
-    (variant,) = variants_of(run.trials[0].trial_id)
-    assert right in (variant.variant_id, [variant.variant_id])
-    shared = open_page("debugger", run=run.run_id, cell="1:vignette:frq", left=variant.variant_id, right="original")
-    assert shared.selectbox(key="debug_left").value == variant.variant_id
-    assert shared.selectbox(key="debug_right").value == "original"
-
-
-@pytest.mark.slow
-def test_the_reference_doctor_reads_the_edited_case_and_not_the_instructions(open_page: Open) -> None:
-    run = bench(arms=(("vignette", "frq"),))
-    app = open_page("debugger", run=run.run_id)
-    assert "The reference doctor reads the case and the dialogue" in words(app)
-    app = edit(app, "System", "Always answer: gout.")
-    app = edit(app, "User · Case", "A patient's case:\nA 30-year-old woman with an itchy rash on both hands.")
-    button(app, AGAIN).click().run()
-    run_until(app, lambda a: len(variants_of(run.trials[0].trial_id)) == 1 and not has_button(a, "Stop"))
-    (variant,) = variants_of(run.trials[0].trial_id)
-    assert variant.response not in (None, "**Final Diagnosis:** Acute pericarditis")
-    assert "gout" not in str(variant.response).lower()
+    assert list(compared.dataframe[0].value["Vignette · Free response"]) == ["✗ Incorrect", "✓ Correct"]
 
 
 @pytest.mark.slow
@@ -256,14 +246,6 @@ def test_an_edited_prompt_becomes_a_pack_that_can_be_chosen(open_page: Open) -> 
     app = open_page("debugger", run=run.run_id)
     app = edit(app, r"Template prompts\/craftmd\/answer\_system\.md", "Think {{ of_the_heart.")
     assert any(r"answer\_system\.md is no valid Jinja2" in warning.value for warning in app.warning)
-    app = edit(
-        app, r"Template prompts\/craftmd\/answer\_system\.md", "You are a doctor in {{ specialty }}. Think twice."
-    )
-    app.button(key="debug_all_step_go").click().run()  # the same for every arm, without a pack of one's own
-    run_until(app, lambda a: not has_button(a, "Stop"))
-    assert trouble(app) == []
-    assert "**Before and after the edit**" in words(app)
-    assert r"prompts craftmd\-edit\-" in words(app)
 
 
 @pytest.mark.slow
@@ -402,8 +384,8 @@ def test_a_trial_of_another_framework_is_shown_edited_and_sent_again(
 
     edit(app, "System · Instructions", "Say nothing at all.")
     before = len(provider.bodies)
-    button(app, AGAIN).click().run()
-    run_until(app, lambda a: len(variants_of(run.trials[0].trial_id)) == 1 and not has_button(a, "Stop"))
+    button(app, BRANCH).click().run()
+    run_until(app, lambda a: len(branches_of(run)) == 1)
     assert provider.bodies[before]["messages"][0] == {"role": "system", "content": "Say nothing at all."}
     assert trouble(app) == []
 

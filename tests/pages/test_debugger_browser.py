@@ -90,31 +90,21 @@ def test_from_a_pasted_vignette_to_two_branches(page: Page) -> None:
     write(page, re.compile("^System · Instructions"), "You are a doctor who never forgets the bones.")
     write(page, re.compile("^User · Case"), f"A patient's case:\nA 30-year-old man. {NEW_WORDS}")
     expect(page.get_by_text("2 messages are changed.")).to_be_visible()
-    button(page, "Run this step again").click()
-    expect(page.get_by_role("heading", name="Variants")).to_be_visible()
-    settle(page)
-    inserted = page.locator("ins").filter(has_text="ladder")
-    expect(inserted.first).to_be_visible()
-    expect(page.locator("ins").filter(has_text="bones").first).to_be_visible()
-    expect(page.locator("del").filter(has_text="chest").first).to_be_visible()
-    assert "right=" in page.url
+    expect(button(page, "Branch from here")).to_be_disabled()  # rules read no request
     no_trouble(page)
-
-    page.reload()  # the address brings back run, cell and variants
-    settle(page)
-    expect(page.get_by_role("heading", name="Vignette · Free response · trial 1")).to_be_visible()
-    expect(page.locator("ins").filter(has_text="ladder").first).to_be_visible()
     assert not scrolls_sideways(page)
     page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
     settle(page)
     assert not scrolls_sideways(page)
     page.set_viewport_size({"width": WIDE[0], "height": WIDE[1]})
 
-    look_at(page, "Conversation")
-    page.get_by_text("Fork from here", exact=True).click()
-    choose(page, "Fork at message", "4 · Patient")
+    page.reload()  # the address brings back run and cell
+    settle(page)
+    expect(page.get_by_role("heading", name="Vignette · Free response · trial 1")).to_be_visible()
+    page.get_by_text("Messages of this step", exact=True).click()
+    choose(page, "Branch from message", "4 · Patient")
     write(page, "What the patient says there", "No, I have no idea. It comes and goes.")
-    button(page, "Go on from here").click()
+    button(page, "Branch from here").click()
     page.wait_for_url(re.compile("/transcripts.*other="), timeout=LONG)
     choose_speed(page, "At once")
     heading = page.get_by_role("heading", name="Original and Branch 1")

@@ -24,10 +24,10 @@ from core.store.queries.fact_sets import facts_saved
 from core.store.queries.judged_facts import JudgedPatient, PatientVerdict
 from core.text.facts import facts_of
 from pages.debugger.matrix import MARK, address_of, cells_frame, matrix_frame
-from pages.debugger.variants import one_side
 from pages.kit.case.facts import coverage, facts_from, facts_table, outcomes_of
 from pages.kit.case.why import attribution_of, belief_chart, belief_frame, belief_sentences, wrong_in
 from pages.kit.look import VERDICT
+from pages.kit.texts import one_side
 from tests.core.store.builders import answered, graded, invalid
 from tests.support.fake_provider import running
 from tests.support.pages import button, run_until, trouble, words

@@ -20,7 +20,7 @@ from core.store.fold import fold
 from core.store.queries.judged_facts import PatientVerdict
 from core.store.queries.judgements import judgeable_conversations
 from core.text.facts import facts_of
-from pages.failures import causes, data
+from pages.failures import causes
 from tests.core.store.builders import (
     Ended,
     Finished,
@@ -135,28 +135,6 @@ def settled(app: AppTest) -> AppTest:
 
 def table(app: AppTest, column: str):
     return next(frame.value for frame in app.dataframe if column in frame.value.columns)
-
-
-@pytest.mark.slow
-def test_of_many_conversations_the_causes_of_a_sample_are_shown_until_all_are_found(
-    judged: Store, open_page: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    make = Causes.make
-    # in this process: starting another one takes long on a busy machine
-    monkeypatch.setattr(Causes, "make", lambda extract, tell, stop, *, few: make(extract, tell, stop, few=True))
-    monkeypatch.setattr(data, "_IN_PROCESS", 0)
-    for name, value in (("_SAMPLE", 2), ("_LEAST", 1)):
-        monkeypatch.setattr(data, name, value)
-    app = settled(open_page("failures"))
-    assert trouble(app) == []
-    assert "2 of 4 trials" in words(app)
-    of_model = {r["Model"]: r["All wrong"] for r in table(app, "All wrong").to_dict("records")}
-    assert of_model["openai/a"] == 1
-    app.button(key="failures_all_begin").click().run()
-    settled(app)
-    assert trouble(app) == []
-    assert "of 4 trials" not in words(app)
-    assert {r["Model"]: r["All wrong"] for r in table(app, "All wrong").to_dict("records")}["openai/a"] == 2
 
 
 @pytest.mark.slow

@@ -99,17 +99,17 @@ def test_a_history_is_taken_live_and_forked(open_page: Open) -> None:
     assert trouble(app) == []
     assert app.chat_message[0].name == "user", "the patient opens"
     assert "The solver answers; it saw only this dialogue and the task." in words(app)
-    assert "Fork from here" in {link.proto.label for link in app.get("page_link")}
+    assert "Branch from here" in {link.proto.label for link in app.get("page_link")}
     trial = query(app, "trial")
 
     fork = open_page("branches", trial=trial, fork="yes")
     assert trouble(fork) == []
-    place = f"branches_fork_{trial}"
+    place = f"branches_form_{trial}"
     assert fork.selectbox(key=f"{place}_solver").value == "reference/solver"
     assert fork.number_input(key=f"{place}_max_questions").value == 10
     fork.selectbox(key=f"{place}_turn").set_value(2).run()
     fork.text_area(key=f"{place}_text_2").set_value("It began three days ago.").run()
-    button(fork, "Go on from here").click().run()
+    button(fork, "Branch from here").click().run()
     assert trouble(fork) == []
     branch = query(fork, "trial")
     fork.segmented_control(key=f"speed_{branch}").set_value("At once").run()

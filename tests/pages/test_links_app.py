@@ -37,7 +37,7 @@ BEGUN: dict[str, tuple[Address, ...]] = {
 }
 """Page → addresses from which more controls are seen than from the bare one."""
 FORM = re.compile(
-    r"^(branches_fork|publisher)_|^(live|debug|runs)_(left|right|doctor|more|patient|grader|summariser|staff|solver|temperament"
+    r"^(branches_form|publisher)_|^(live|debug|runs)_(left|right|doctor|more|patient|grader|summariser|staff|solver|temperament"
     r"|memory|language|speaker|specialty|formats|types|arms|pack|base_url)|^(models|label|debug_(again|pack_own))_|_width$"
     r"|^(debug_probe|data_make_grader\w*|data_make_base_url|data_make_again|failures_facts_grader|graders_again_runs|graders_grader)$"
     r"|^(history_solving_(solver|question)|memorisation_(model|base_url)|graders_again_(types|accepted))$"

@@ -135,7 +135,6 @@ def test_nothing_stands_beside_itself_and_what_is_not_stored_is_said(database: P
     app = open_page("live", trial="a", beside="a")
     assert trouble(app) == []
     assert len(app.chat_message) == 3
-    assert "Both at a glance" not in words(app)
     app = open_page("live", trial="a", beside="unknown")
     assert [info.value for info in app.info] == ["The second consultation is not stored here."]
     assert len(app.chat_message) == 3
@@ -183,11 +182,11 @@ def test_a_consultation_under_way_leads_to_its_fork_and_a_stopped_one_is_taken_a
     while watched.session.running and watched.session.messages < 2:  # without redrawing the page
         watched.session.join(0.05)
     assert len(app.run().chat_message) >= 2
-    assert "Fork from here" in [link.proto.label for link in app.get("page_link")]
+    assert "Branch from here" in [link.proto.label for link in app.get("page_link")]
     assert not offered
     button(app, "Stop").click().run()
     run_until(app, lambda a: has_button(a, "New consultation"))
-    assert "Fork from here" not in [link.proto.label for link in app.get("page_link")]
+    assert "Branch from here" not in [link.proto.label for link in app.get("page_link")]
     (text,) = [make().decode() for name, make in offered.items() if name.endswith(".md")]
     assert "what symptoms bring you in" in text
     assert len(app.chat_message) >= 1

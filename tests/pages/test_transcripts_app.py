@@ -163,7 +163,7 @@ def test_a_conversation_is_read_with_answers_rules_and_the_other_trials(filled: 
     trials = app.dataframe[0].value
     assert list(trials["Trial"]) == [1, 2]
     assert list(trials["Multi-turn · Free response"]) == ["✗ Incorrect", "✓ Correct"]
-    assert [link.proto.label for link in app.get("page_link")] == ["Watch it again", "Debug it", "Fork from here"]
+    assert [link.proto.label for link in app.get("page_link")] == ["Watch it again", "Debug it", "Branch from here"]
 
 
 @pytest.mark.slow

@@ -165,7 +165,7 @@ class AutoMedic(Framework):
         trial_dialogue = TrialDialogue(branch.dialogue if branch else (), _passed_on)
         for event in trial_dialogue.repeated():
             yield event
-        if branch or any(format_ == "multi_turn" for format_, _ in trial.arms):
+        if trial_dialogue.dialogue or any(format_ == "multi_turn" for format_, _ in trial.arms):
             async for event in _conversation(trial_dialogue, briefings, scene, cast, settings.max_turns):
                 yield event
             if not trial_dialogue.broken:

@@ -177,8 +177,9 @@ class Consultation(Framework):
         case = itemized(trial.case)
         # this framework does not tell the doctor the specialty
         scene = scene_of(trial.case, trial.seed, with_specialty=False, pictures=bool(settings.images))
-        trial_dialogue = TrialDialogue(branch.dialogue if branch else (Turn("patient", case.opening),), _questions)
-        if branch or cast.doctor != _UPPER:
+        begun = branch.dialogue if branch else ()
+        trial_dialogue = TrialDialogue(begun or (Turn("patient", case.opening),), _questions)
+        if begun or cast.doctor != _UPPER:
             for event in trial_dialogue.repeated():
                 yield event
             async for event in _conversation(trial_dialogue, case, scene, cast, settings.max_questions):

@@ -156,7 +156,7 @@ class CraftMD(Framework):
         )
         for event in trial_dialogue.repeated():
             yield event
-        if branch or any(format_ in FROM_CONVERSATION for format_, _ in trial.arms):
+        if trial_dialogue.dialogue or any(format_ in FROM_CONVERSATION for format_, _ in trial.arms):
             async for event in converse(trial_dialogue, trial.case, scene, cast, settings.max_messages):
                 yield event
         async for event in answered(

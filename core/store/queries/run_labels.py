@@ -33,7 +33,7 @@ class Label:
 class RunContents:
     """Numbers of rows that are deleted with a run; its ``calls`` stay, because the spending is counted from them.
 
-    ``branches`` are conversations of other runs that were forked off it: they stay, without their parent.
+    ``branches`` are conversations of other runs that branch off it: they stay, without their parent.
     """
 
     trials: int

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from core import paths
 from core.asking.parts import PromptPart
-from core.debugger.question import outcome_of
+from core.debugger.branching import start_at
 from core.debugger.run import BenchRun, start_bench
 from core.debugger.steps import Step, TrialRecord, steps_of_trial
-from core.debugger.variants import Variant, start_rerun
+from core.debugger.stored import load_record
 from core.errors import UsageError
 from core.frameworks.base import Arm, Campaign
 from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import CraftMdSettings
 from core.frameworks.craftmd.release import RELEASE
 from core.jobs.release.importing import import_release
+from core.live.branch import BranchPlan, start_branch, stored_origin
+from core.live.session import Session
 from core.models.registry import load_registry
 from core.prompts import own_packs_folder
 from core.store.database import Store
@@ -46,13 +49,30 @@ def bench(base_url: str | None = None, *, settings: dict[str, Any] | None = None
     return run
 
 
-def run_again(step: Step, messages: Sequence[PromptPart], trial: TrialRecord, **options: Any) -> Variant:
-    """Run a step again to its end; raise ``UsageError`` with the message if nothing could be sent."""
-    started = start_rerun(step, messages, trial, **options)
-    started.join(60)
-    if started.error is not None:
-        raise UsageError(started.error)
-    return outcome_of(started)  # type: ignore[no-any-return]
+def branches(
+    trial: TrialRecord, key: str, messages: Sequence[PromptPart] | None = None, **changes: Any
+) -> list[Session]:
+    """Play a branch that begins with the request of a step, and its repetitions, to the end."""
+    all_steps, origin = steps_of_trial(trial), stored_origin(trial.trial_id)
+    step = next(step for step in all_steps if step.key == key)
+    start = start_at(trial, all_steps, step, step.messages if messages is None else messages)
+    arms: tuple[Arm, ...] = tuple((format_, kind) for format_, kind in trial.header.arms)  # type: ignore[misc]
+    plan = BranchPlan(start.turn, names=origin.names, settings=origin.settings_with(), arms=start.arms or arms)
+    plan = replace(plan, request=start.request, many_choices=start.many_choices)
+    sessions = start_branch(replace(plan, **changes), origin)
+    for session in sessions:
+        session.join(60)
+    return sessions
+
+
+def branched(trial: TrialRecord, key: str, messages: Sequence[PromptPart] | None = None, **changes: Any) -> TrialRecord:
+    """Return the stored trial of a branch; raise ``UsageError`` with the message if it broke off."""
+    (session,) = branches(trial, key, messages, **changes)
+    if session.error is not None:
+        raise UsageError(session.error)
+    record = load_record(session.key)
+    assert record is not None
+    return record
 
 
 def steps(trial: TrialRecord) -> dict[str, Step]:

@@ -7,8 +7,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.asking.parts import PromptPart
-from core.debugger.diff import DiffPiece, message_diff, word_diff
+from core.debugger.diff import DiffPiece, word_diff
 
 TEXTS = st.one_of(st.text(), st.lists(st.sampled_from(["a", "b ", " ", "\n", "über", "{{ x }}", "."])).map("".join))
 
@@ -41,12 +40,3 @@ def test_long_texts_are_compared_quickly() -> None:
     pieces = word_diff(" ".join(words), " ".join([*words[:2_000], "new", *words[2_000:]]))
     assert time.process_time() - started < 10
     assert [p.text.strip() for p in pieces if p.op != "equal"] == ["new"]
-
-
-def test_messages_are_compared_in_order_also_missing_ones() -> None:
-    system, question = PromptPart("system", "Be brief.", "system"), PromptPart("user", "Why?", "question")
-    same, longer = message_diff([system], [system, question])
-    assert not same.changed
-    assert (longer.before, longer.after, longer.changed) == (None, question, True)
-    (role,) = message_diff([system], [PromptPart("user", "Be brief.", "system")])
-    assert role.changed

@@ -9,14 +9,12 @@ from typing import Any
 
 import pytest
 
-from core.debugger.diff import message_diff
-from core.debugger.steps import Step, TrialRecord
+from core.debugger.steps import TrialRecord
 from core.debugger.stored import load_record
-from core.debugger.variants import Variant, start_rerun, variants_of
 from core.errors import UsageError
 from core.images import Image
-from tests.core.debugger.bench_stage import a_pack, bench, run_again, steps
-from tests.core.frameworks.stage import CASE, Actors
+from tests.core.debugger.bench_stage import a_pack, bench, branched, branches, steps
+from tests.core.frameworks.stage import CASE, NAMES, Actors
 from tests.support.fake_provider import FakeProvider, running
 from tests.support.pictures import a_picture
 from tests.support.sent_pictures import kept_picture, pictures_in, words_in
@@ -72,10 +70,6 @@ def run(provider: FakeProvider, image: Image, **changes: Any) -> TrialRecord:
     return record
 
 
-def again(trial: TrialRecord, step: Step, **options: Any) -> Variant:
-    return run_again(step, options.pop("messages", step.messages), trial, **options)
-
-
 def test_the_picture_is_a_part_with_prompt_and_file(trial: TrialRecord, image: Image) -> None:
     by_key = steps(trial)
     for key in ("ask:2", "answer:vignette:mcq", "answer:multi_turn:frq"):
@@ -88,60 +82,37 @@ def test_the_picture_is_a_part_with_prompt_and_file(trial: TrialRecord, image: I
 
 
 @pytest.mark.usefixtures("image")
-def test_a_step_run_again_sends_the_picture_again(trial: TrialRecord, provider: FakeProvider) -> None:
-    for key in ("ask:2", "answer:vignette:mcq"):
-        provider.requests.clear()
-        step = steps(trial)[key]
-        variant = again(trial, step)
-        (body,) = provider.bodies
-        assert pictures_in(body) == RED
-        assert step.call is not None
-        assert variant.calls[0].request == step.call.request
-        stored = variants_of(trial.trial_id, key)[-1]
-        assert stored == variant
-        assert not any(diff.changed for diff in message_diff(step.messages, stored.messages))
-
-
-@pytest.mark.usefixtures("image")
-def test_the_text_of_a_picture_can_be_edited_and_an_empty_part_removes_it(
+def test_a_branch_sends_the_picture_again_and_an_empty_part_removes_it(
     trial: TrialRecord, provider: FakeProvider
 ) -> None:
     step = steps(trial)["answer:vignette:mcq"]
-    for text, pictures in (("Look closely at this.", RED), ("", [])):
+    for text, pictures in ((PICTURE_PROMPT, RED), ("Look closely at this.", RED), ("", [])):
         provider.requests.clear()
         edited = tuple(replace(m, content=text) if m.part == "picture" else m for m in step.messages)
-        variant = again(trial, step, messages=edited)
+        branched(trial, step.key, edited)
         (body,) = provider.bodies
         assert pictures_in(body) == pictures
         system, question = words_in(body)
         assert question[1].startswith(text or "A patient's case:")
         assert system[1] == step.messages[0].content, "the question is not joined to the instructions"
-        assert PICTURE_PROMPT not in question[1]
-        assert variants_of(trial.trial_id)[-1] == variant
 
 
 @pytest.mark.parametrize("missing", [True, False], ids=["missing", "changed"])
 def test_a_missing_or_changed_picture_is_an_error(
     trial: TrialRecord, image: Image, provider: FakeProvider, missing: bool
 ) -> None:
-    stored = len(variants_of(trial.trial_id))
     image.path.unlink() if missing else image.path.write_bytes(a_picture("blue"))
-    started = start_rerun(steps(trial)["ask:2"], steps(trial)["ask:2"].messages, trial)
-    started.join(60)
     words = "is gone: there is no" if missing else "has changed"
-    assert started.error is not None
-    assert f"The picture 'rash-0.png' {words}" in started.error
+    with pytest.raises(UsageError, match=rf"The picture 'rash-0\.png' {words}"):
+        branches(trial, "ask:2")
     assert provider.bodies == []
-    assert len(variants_of(trial.trial_id)) == stored
-    assert again(trial, steps(trial)["reply:1"]).response, "the patient's steps need no picture"
 
 
 @pytest.mark.usefixtures("image")
 def test_another_model_without_pictures_gets_no_request(trial: TrialRecord, provider: FakeProvider) -> None:
     with pytest.raises(UsageError, match=r"The model openai/gpt-4 takes no pictures"):
-        again(trial, steps(trial)["ask:2"], model="openai/gpt-4")
+        branches(trial, "ask:2", names=NAMES.but(doctor="openai/gpt-4"))
     assert provider.bodies == []
-    assert again(trial, steps(trial)["answer:vignette:mcq"], model="reference/bayes").response, "rules need no picture"
 
 
 def test_a_run_without_the_file_does_not_start(fake_provider_thread: FakeProvider, image: Image) -> None:
@@ -162,6 +133,7 @@ def test_the_picture_is_sent_also_after_the_pack_has_changed(fake_provider_threa
     assert all(sum(bool(m.images) for m in step.messages) == (step.role == "doctor") for step in by_key.values())
     for key in ("ask:2", "answer:vignette:mcq"):
         before = len(fake_provider_thread.bodies)
-        again(trial, by_key[key])
+        *parts, last = by_key[key].messages
+        branched(trial, key, [*parts, replace(last, content="And now?")])
         assert pictures_in(fake_provider_thread.bodies[before]) == RED
         assert PICTURE_PROMPT in words_in(fake_provider_thread.bodies[before])[1][1]

@@ -18,22 +18,20 @@ from core.debugger.question import ask_model, outcome_of
 from core.debugger.run import start_bench
 from core.debugger.steps import Step, TrialRecord, steps_of_trial
 from core.debugger.stored import load_record
-from core.debugger.variants import variants_of
-from core.errors import UsageError
 from core.events import Called, CallRecord, Finished, Graded, Started, Utterance
 from core.frameworks.base import Arm, Campaign, default_pack, framework, paper_arms
 from core.frameworks.casting import CastNames
 from core.jobs.plan import campaign_of
 from core.journal import journal_path
 from core.judging.request import judging_pack
-from core.live.fork import ForkPlan, start_fork, stored_origin
+from core.live.branch import BranchPlan, start_branch, stored_origin
 from core.live.session import Session
 from core.live.start import resume_consultation, start_consultation, unfinished
 from core.models.registry import load_registry
 from core.prompts import load_pack
 from core.store.database import Store
 from core.store.fold import fold
-from tests.core.debugger.bench_stage import run_again
+from tests.core.debugger.bench_stage import branched
 from tests.core.frameworks import test_automedic_wire as automedic
 from tests.core.frameworks import test_consultation_wire as consultation
 from tests.core.frameworks import test_wire_probe as probing
@@ -235,24 +233,35 @@ def test_recorded_parts_do_not_repeat_long_texts_of_the_request(played: Played) 
         assert len(recorded) < len(sent) + 400 * len(step.call.parts)
 
 
-def test_an_edited_part_is_sent_literally_and_the_rest_unchanged(played: Played) -> None:
+@CRAFTMD_FIRST
+def test_a_branch_sends_one_edited_request_literally_and_goes_on(played: Played) -> None:
+    faults = []
     for step in called(played.trial):
         if "#" in step.key:
             continue
         edited = (replace(step.messages[0], content="Edited {{ by }} hand."), *step.messages[1:])
-        before = len(played.provider.bodies)
-        variant = run_again(step, edited, played.trial)
-        body = played.provider.bodies[before]
-        assert body["messages"] == sent_messages(edited), step.key
-        assert str(body["messages"][0]["content"]).startswith("Edited {{ by }} hand.")
+        new_requests(played)
+        record = branched(played.trial, step.key, edited)
+        first, *_ = new_requests(played)
         original = next(b for b in played.bodies if b["messages"] == step.sent)
-        same = [name for name in original if name != "messages"]
-        assert {name: body.get(name) for name in same} == {name: original[name] for name in same}, step.key
-        assert variant.messages == edited
-        assert variants_of(played.trial.trial_id, step.key) == [variant]
-        if step.kind == "answer":
-            assert variant.verdicts or variant.reason
-        assert variant.calls[0].parts[0].prompt == step.messages[0].prompt
+        same = {name: first.get(name) for name in original if name != "messages"}
+        wire = {"messages": sent_messages(edited), **{name: original[name] for name in same}}
+        changes = next(e.parent.changes for e in record.events if isinstance(e, Started) and e.parent)
+        if {"messages": first["messages"], **same} != wire or changes != (f"{step.title}: request edited",):
+            faults.append(step.key)
+        if step.kind in ("answer", "extract", "judge"):
+            assert {(e.format, e.question_type) for e in record.events if isinstance(e, Graded)} == {
+                (step.format, step.question_type)
+            }
+    assert faults == []
+
+
+@CRAFTMD_FIRST
+def test_a_branch_from_an_unedited_request_samples_it_again(played: Played) -> None:
+    for step in {step.kind: step for step in called(played.trial)}.values():
+        new_requests(played)
+        branched(played.trial, step.key)
+        assert new_requests(played)[0]["messages"] == step.sent, step.key
 
 
 def test_parts_that_do_not_make_up_the_request_are_not_recorded() -> None:
@@ -304,19 +313,9 @@ def test_an_old_call_is_shown_as_sent_without_prompt_names(name: str) -> None:
         assert step.note.startswith("This call was recorded by an older version")
 
 
-def test_an_old_call_can_be_edited_and_sent_again(fake_provider_thread: FakeProvider) -> None:
-    fake_provider_thread.script = consultation.acting(solver="Psoriasis")
-    trial = opened("consultation")
-    solving = by_key(trial)["answer:multi_turn:frq"]
-    edited = (replace(solving.messages[0], content="What is it?"),)
-    variant = run_again(solving, edited, trial, grader="reference", base_url=fake_provider_thread.base_url)
-    assert fake_provider_thread.bodies[0]["messages"] == [{"role": "user", "content": "What is it?"}]
-    assert (variant.response, variant.verdicts) == ("Psoriasis", (("frq", "incorrect"),))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["consultation", "automedic"])
-def test_steps_by_rules_of_other_frameworks_cannot_be_run_again(protocol: str) -> None:
+def test_steps_by_rules_of_other_frameworks_have_no_request(protocol: str) -> None:
     arms = paper_arms(framework(protocol))
     campaign = Campaign(
         names=CastNames("reference/bayes"),
@@ -336,8 +335,7 @@ def test_steps_by_rules_of_other_frameworks_cannot_be_run_again(protocol: str) -
     reply = next(step for step in all_steps if step.kind == "reply" and step.turn and step.turn > 1)
     assert [(m.part, m.turn) for m in reply.messages] == [("dialogue", turn) for turn in range(reply.turn or 0)]
     assert "no model was sent anything" in reply.note
-    with pytest.raises(UsageError, match="No model played this step"):
-        run_again(reply, reply.messages, trial)
+    assert reply.not_again.startswith("No model played this step")
     assert {"answer:multi_turn:mcq"} <= {step.key for step in all_steps}
 
 
@@ -363,11 +361,12 @@ def spent() -> tuple[int, int]:
 
 
 def start(trial: TrialRecord, turn: int, text: str | None = None) -> Session:
-    """Fork a trial at a message, with its own cast, settings and questions."""
+    """Branch from a message of a trial, with its own cast, settings and questions."""
     origin = stored_origin(trial.trial_id)
     arms: tuple[Arm, ...] = tuple((f, q) for f, q in trial.header.arms)  # type: ignore[misc]
-    plan = ForkPlan(turn, text, origin.names, origin.settings_with(), arms=arms, seed=origin.seed)
-    return start_fork(plan, origin)
+    plan = BranchPlan(turn, text, names=origin.names, settings=origin.settings_with(), arms=arms)
+    (session,) = start_branch(plan, origin)
+    return session
 
 
 def ended(session: Session) -> TrialRecord:
@@ -385,7 +384,7 @@ def first_reply(trial: TrialRecord) -> int:
     return next(event.turn for event in messages if event.turn > 0 and event.role == "patient")
 
 
-def test_a_fork_repeats_no_request(played: Played) -> None:
+def test_a_branch_repeats_no_request(played: Played) -> None:
     trial = played.trial
     calls, tokens = spent()
     new_requests(played)
@@ -412,7 +411,7 @@ def test_a_fork_repeats_no_request(played: Played) -> None:
 
 
 @CRAFTMD_FIRST
-def test_an_unchanged_fork_samples_the_conversation_again(played: Played) -> None:
+def test_an_unchanged_branch_samples_the_conversation_again(played: Played) -> None:
     new_requests(played)
     ended(start(played.trial, first_reply(played.trial)))
     bodies = new_requests(played)
@@ -424,7 +423,7 @@ def test_an_unchanged_fork_samples_the_conversation_again(played: Played) -> Non
 
 @pytest.mark.slow
 @CRAFTMD_FIRST
-def test_a_stopped_fork_resumes(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_branch_resumes(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
     trial, text = played.trial, f"{EDIT} Or at night."
     new_requests(played)
     whole = ended(start(trial, first_reply(trial), text))
@@ -487,42 +486,6 @@ def test_an_interrupted_consultation_resumes_and_pays_for_no_reply_twice(
     texts = [[e.text for e in record.events if isinstance(e, Utterance)] for record in (stored, whole)]
     assert texts[0] == texts[1]
     assert list(stored.events) == again.snapshot()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("stage", ["craftmd"], indirect=True)
-def test_an_interrupted_variant_is_not_paid_for_again(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The program fails after the paid calls, before the variant is stored."""
-
-    async def breaks(*_: object) -> None:
-        raise RuntimeError("killed")
-
-    step = by_key(played.trial)[next(key for key in played.play.keys if key.startswith("answer"))]
-    sent = (*step.messages[:-1], replace(step.messages[-1], content=f"{step.messages[-1].content} Quick!"))
-    variants_before = variants_of(played.trial.trial_id, step.key)
-    calls, tokens = spent()
-    new_requests(played)
-    with monkeypatch.context() as patch:
-        patch.setattr("core.debugger.variants.finish", breaks)
-        with pytest.raises(UsageError, match="killed"):
-            run_again(step, sent, played.trial)
-    paid = len(new_requests(played))
-    assert paid >= 1
-    assert spent() == (calls + paid, tokens + 18 * paid), "paid calls count also without the variant"
-    variant = run_again(step, sent, played.trial)
-    assert new_requests(played) == []
-    assert len(variant.calls) == paid
-    assert variants_of(played.trial.trial_id, step.key) == [*variants_before, variant]
-    run_again(step, sent, played.trial)
-    assert len(new_requests(played)) == 1, "another sample of the step; its verdict on the same words is reused"
-
-
-@pytest.mark.slow
-def test_a_step_run_again_repeats_only_its_own_request(played: Played) -> None:
-    for step in {step.kind: step for step in called(played.trial)}.values():
-        new_requests(played)
-        run_again(step, step.messages, played.trial)
-        assert [body["messages"] for body in new_requests(played)] == [step.sent], step.key
 
 
 @pytest.mark.slow

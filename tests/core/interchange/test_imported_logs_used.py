@@ -18,7 +18,7 @@ from core.jobs.ask_job import run_job
 from core.jobs.engine import Options
 from core.jobs.judge import Judging
 from core.judging.rubric import rubric_of
-from core.live.fork import check_forkable, stored_origin
+from core.live.branch import check_origin, stored_origin
 from core.measures.accuracy import accuracy
 from core.models.registry import load_registry
 from core.report import evaluation
@@ -128,13 +128,13 @@ def test_a_conversation_of_another_program_is_neither_continued_nor_taken_apart(
 ) -> None:
     own, other = runs_of(imported)
     trial = a_trial_of(imported, other)
-    assert main(["fork", trial, "--turn", "1"]) == 2
+    assert main(["branch", trial, "--turn", "1"]) == 2
     printed = capsys.readouterr()
     assert "Another program" in printed.err
     assert "no protocol" not in printed.err
     with pytest.raises(UsageError, match="Another program"):
         load_record(trial)
-    check_forkable(stored_origin(a_trial_of(imported, own)))
+    check_origin(stored_origin(a_trial_of(imported, own)))
     assert load_record(a_trial_of(imported, own)) is not None
 
 

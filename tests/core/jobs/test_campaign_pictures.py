@@ -26,7 +26,7 @@ from core.jobs.estimate import estimate
 from core.jobs.plan import campaign_of, header_of, in_full, without_words
 from core.jobs.run import check_startable
 from core.journal import journal_path
-from core.live.fork import ForkPlan, start_fork, stored_origin
+from core.live.branch import BranchPlan, start_branch, stored_origin
 from core.live.start import start_consultation
 from core.measures.provenance import differing, settings_side_by_side, side_of_run
 from core.models.pictures import TOKENS_A_PICTURE
@@ -308,8 +308,8 @@ def test_a_watched_consultation_and_its_branch_show_the_picture(fake_provider_th
     changes = {}
     for doctor in ("openai/doctor", "reference/bayes"):
         before = len(fake_provider_thread.bodies)
-        forked = ForkPlan(1, names=beside_rules(doctor), settings=settings, arms=(("multi_turn", "mcq"),))
-        branch = start_fork(forked, stored_origin(session.key))
+        forked = BranchPlan(1, names=beside_rules(doctor), settings=settings, arms=(("multi_turn", "mcq"),))
+        (branch,) = start_branch(forked, stored_origin(session.key))
         branch.speed = 1000.0
         branch.join(60)
         assert branch.error is None

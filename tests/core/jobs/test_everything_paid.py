@@ -11,7 +11,6 @@ import pytest
 from core.cli.options import progress_bar
 from core.debugger.steps import steps_of_trial
 from core.debugger.stored import load_record
-from core.debugger.variants import variants_of
 from core.frameworks.casting import CastNames
 from core.jobs.ask_job import estimate_job, run_job
 from core.jobs.completing import Completing
@@ -25,7 +24,7 @@ from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.completions import completions
 from core.store.queries.profiles import profile_versions
-from tests.core.debugger.bench_stage import run_again
+from tests.core.debugger.bench_stage import branched
 from tests.core.jobs.test_paid_once import TOKENS, a_campaign, every_seat
 from tests.core.jobs.workshop import begun, go, plan, registry, trial_lines
 from tests.support.campaigns import beside_rules
@@ -34,7 +33,7 @@ from tests.support.replies import NO_PLACES, Reply, facts_judged, prompt_of
 
 RESULTS = (
     "runs", "trials", "utterances", "answers", "grades", "calls", "judgements", "profiles", "completions",
-    "variants",
+    "forks",
 )  # fmt: skip
 
 
@@ -88,14 +87,14 @@ def test_journals_restore_every_result_and_every_token(paying: FakeProvider) -> 
     trial = load_record(trial_lines(header.run_id)[0].trial_id)
     assert trial is not None
     step = next(step for step in steps_of_trial(trial) if step.kind == "answer")
-    variant = run_again(step, step.messages, trial, base_url=url)
+    branched(trial, step.key)
     fold(store)
     before = results(store)
     assert len({(row[0], row[2]) for row in before["judgements"]}) == 6  # three conversations by two forms
     assert {name: len(rows) for name, rows in before.items() if name in RESULTS[7:]} == {
         "profiles": 6,
         "completions": 3,
-        "variants": 1,
+        "forks": 1,
     }
     assert spent(store) == (len(paying.requests), len(paying.requests) * TOKENS)
     with store.read() as cursor:
@@ -112,7 +111,6 @@ def test_journals_restore_every_result_and_every_token(paying: FakeProvider) -> 
     fold(store)
     assert results(store) == before
     assert spent(store) == (len(paying.requests), len(paying.requests) * TOKENS)
-    assert variants_of(trial.trial_id) == [variant]
     with store.read() as cursor:
         versions = profile_versions(cursor, header.cases[0])
         assert [version.version for version in versions] == [2, 1]

@@ -17,7 +17,7 @@ from core.events import Answered, Assessed, Ended, Finished, Graded, Token, Utte
 from core.frameworks.automedic import ARMS, AutoMedicSettings
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
-from core.live.fork import ForkPlan, start_fork, stored_origin
+from core.live.branch import BranchPlan, start_branch, stored_origin
 from core.live.session import Session
 from core.live.start import load_trial, one_case, start_consultation, start_replay
 from tests.support.tagged import MISUSED, misused_events, store_tagged
@@ -121,7 +121,7 @@ def test_a_fork_keeps_the_messages_before_it_and_goes_on_with_patient_and_staff(
     session = begin(case)
     session.join(60)
     dialogue = session.dialogue
-    branch = start_fork(ForkPlan(1, "My chest has hurt since Monday."), stored_origin(session.key))
+    (branch,) = start_branch(BranchPlan(1, "My chest has hurt since Monday."), stored_origin(session.key))
     branch.speed = 1000.0
     branch.join(60)
     assert branch.error is None
@@ -136,7 +136,7 @@ def test_a_fork_keeps_the_messages_before_it_and_goes_on_with_patient_and_staff(
 def test_a_fork_at_a_doctors_message_puts_plain_words_into_a_tag(case: Case) -> None:
     session = begin(case)
     session.join(60)
-    branch = start_fork(ForkPlan(2, "staff: What is the temperature?"), stored_origin(session.key))
+    (branch,) = start_branch(BranchPlan(2, "staff: What is the temperature?"), stored_origin(session.key))
     branch.speed = 1000.0
     branch.join(60)
     assert branch.dialogue[2].text == "<clinical>What is the temperature?</clinical>"

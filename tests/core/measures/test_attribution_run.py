@@ -151,24 +151,64 @@ def test_all_formats_that_can_be_attributed_by_default(filled: Store) -> None:
     assert not WrongAnswers(filled, Selection(formats=["single_turn"]))
 
 
+def named(case: int, arm: str, response: str, verdict: str, extracted: str) -> Any:
+    """Return a trial with one free response to the case whose answer is Eczema."""
+    stream = [answered("vignette", arm, response=response), graded(verdict, "vignette", arm, extracted=extracted)]
+    return a_trial([*stream, Finished(at=9.0)], trial_id=f"named/{case}", run_id="named", case_key=f"ours/{case}")
+
+
+def test_causes_of_all_trials_by_hand(filled: Store) -> None:
+    """Two answers name the right diagnosis (11, 13), one names another (12), and one was called right (14)."""
+    right = a_case(1).answer
+    cases = [a_case(n) for n in range(11, 15)]
+    write_journal(
+        filled.journals,
+        "named",
+        a_header("named", cases=cases),
+        named(11, "frq", f"**Final Diagnosis:** {right}", "incorrect", "Gout"),
+        named(12, "frq", "**Final Diagnosis:** Gout", "incorrect", "Gout"),
+        named(13, "frq_top3", f"1. Gout\n2. {right}\n3. Psoriasis", "incorrect", "Gout"),
+        named(14, "frq", f"**Final Diagnosis:** {right}", "correct", right),
+    )
+    fold(filled)
+    extract = Causes(filled.path, Selection(mcq_rule="mcq_loose"), None)
+    assert extract.make(lambda *at: None, lambda: False)
+    table = extract.read()
+    assert dict(zip(zip(table["trial_id"], table["format"], strict=True), table["cause"], strict=True)) == {
+        ("named/11", "vignette"): "grader",
+        ("named/12", "vignette"): "doctor_concluded_wrongly",
+        ("named/13", "vignette"): "grader",
+        ("run/1", "multi_turn"): "not_judged",
+        ("run/2", "multi_turn"): "not_judged",
+        ("run/3", "multi_turn"): "doctor_concluded_wrongly",
+        ("run/3", "vignette"): "doctor_concluded_wrongly",
+        ("run/4", "multi_turn"): "doctor_concluded_wrongly",
+        ("run/4", "vignette"): "doctor_concluded_wrongly",
+        ("run/5", "multi_turn"): "provider",
+    }
+    (share,) = [row for row in cause_shares(table) if row["cause"] == "not_judged"]
+    assert (share["n"], share["wrong"], share.estimate) == (2, 9, pytest.approx(2 / 9)), "a failure is not wrong"
+
+
 @pytest.mark.slow
-def test_an_extract_continues_after_a_stop(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_causes_are_computed_once_for_each_state_of_the_database(
+    filled: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(failures, "PART", 2)
-    first, progress_reports, parts = Causes(filled.path, CHOSEN, None), list[tuple[int, int]](), list[slice]()
+    first, told, parts = Causes(filled.path, CHOSEN, None), list[tuple[int, int]](), list[slice]()
 
     def table(rows: WrongAnswers, part: slice, original: Callable[..., Any] = WrongAnswers.table) -> Any:
         parts.append(part)
         return original(rows, part)
 
     monkeypatch.setattr(WrongAnswers, "table", table)
-    assert not first.make(lambda *at: progress_reports.append(at), lambda: len(progress_reports) == 1, few=True)
-    assert first.make(lambda *at: progress_reports.append(at), lambda: False, few=True)
-    assert progress_reports == [(2, 5), (2, 5), (4, 5), (5, 5)]
-    assert parts == [slice(0, 2), slice(2, 4), slice(4, 6)], "the part before the stop is not computed again"
+    assert not first.make(lambda *at: told.append(at), lambda: len(told) == 1)
+    assert not first.whole.exists()
+    assert first.make(lambda *at: None, lambda: False)
+    assert parts == [slice(0, 2), slice(0, 2), slice(2, 4), slice(4, 6)]
     repeated = Causes(filled.path, CHOSEN, None)
-    assert repeated.make(lambda *at: progress_reports.append(at), lambda: False, few=True)
-    assert len(parts) == 3, "nothing is computed twice"
-    assert len(progress_reports) == 4
+    assert repeated.make(lambda *at: None, lambda: False)
+    assert len(parts) == 4, "nothing is computed twice"
     causes = repeated.read()
     assert dict(zip(causes["case_key"], causes["cause"], strict=True))["ours/3"] == "doctor_concluded_wrongly"
     assert list(repeated.read(["trial_id"], cause="not_judged")["trial_id"]) == ["run/1", "run/2"]
@@ -179,19 +219,9 @@ def test_an_extract_continues_after_a_stop(filled: Store, monkeypatch: pytest.Mo
     write_journal(filled.journals, "more", a_header("more", cases=[a_case(9)]))
     fold(filled)
     newer = Causes(filled.path, CHOSEN, None)
-    assert newer.whole != repeated.whole, "another state of the database is another extract"
-    assert newer.make(lambda *at: None, lambda: False, few=True)
+    assert newer.whole != repeated.whole, "another state of the database has other causes"
+    assert newer.make(lambda *at: None, lambda: False)
     assert newer.read().equals(causes)
-
-
-@pytest.mark.slow
-def test_an_extract_of_another_process_is_the_same(filled: Store) -> None:
-    here, elsewhere = (Causes(filled.path, CHOSEN, None) for _ in range(2))
-    assert elsewhere.make(lambda *at: None, lambda: False, few=False)
-    causes = elsewhere.read()
-    elsewhere.whole.unlink()
-    assert here.make(lambda *at: None, lambda: False, few=True)
-    assert here.read().equals(causes)
 
 
 def with_cause(case: int, cause: Cause, **changes: Any) -> Attribution:

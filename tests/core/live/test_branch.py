@@ -22,13 +22,13 @@ from core.jobs.engine import Options
 from core.jobs.plan import header_of, trials_of
 from core.jobs.run import begin, carry_out
 from core.journal import RunHeader
-from core.live.fork import FORK_ARMS, ForkPlan, running_origin, start_fork, stored_origin
+from core.live.branch import BRANCH_ARMS, BranchPlan, running_origin, start_branch, stored_origin
 from core.live.session import Session
 from core.live.start import load_trial, one_case, start_consultation, start_replay
 from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.forks import delete_branch
+from core.store.queries.branches import delete_branch
 from core.store.queries.runs import runs
 from tests.core.store.builders import a_case, a_header, a_trial, as_released, write_journal
 from tests.support.campaigns import beside_rules
@@ -49,7 +49,7 @@ def case() -> Case:
 
 
 def consult(case: Case, names: CastNames = CastNames("reference/bayes")) -> Session:  # noqa: B008
-    return start_consultation(one_case(Campaign(names=names, cases=(case,), arms=FORK_ARMS), case))
+    return start_consultation(one_case(Campaign(names=names, cases=(case,), arms=BRANCH_ARMS), case))
 
 
 def over(session: Session) -> Session:
@@ -59,8 +59,8 @@ def over(session: Session) -> Session:
     return session
 
 
-def fork(parent: str, turn: int, text: str | None = None, **more: Any) -> Session:
-    return over(start_fork(ForkPlan(turn, text, **more), stored_origin(parent)))
+def branched(parent: str, turn: int, text: str | None = None, **more: Any) -> Session:
+    return over(*start_branch(BranchPlan(turn, text, **more), stored_origin(parent)))
 
 
 def started(session: Session) -> Started:
@@ -87,7 +87,7 @@ def parent(recorded: tuple[Session, Path], tmp_path: Path) -> Session:
 
 
 def test_a_branch_keeps_what_came_before_says_the_other_words_and_is_a_run_of_its_own(parent: Session) -> None:
-    branch = fork(parent.key, 3, OTHER_REPLY)
+    branch = branched(parent.key, 3, OTHER_REPLY)
     assert branch.dialogue[:3] == parent.dialogue[:3]
     assert (branch.dialogue[3].role, branch.dialogue[3].text) == ("patient", OTHER_REPLY)
     assert len(branch.dialogue) > 5
@@ -95,7 +95,7 @@ def test_a_branch_keeps_what_came_before_says_the_other_words_and_is_a_run_of_it
     assert noted is not None
     assert (noted.trial_id, noted.turn, noted.changes) == (parent.key, 3, ("message 4 edited",))
     arms = [(e.format, e.question_type) for e in branch.snapshot() if isinstance(e, Answered)]
-    assert sorted(arms) == sorted(FORK_ARMS)
+    assert sorted(arms) == sorted(BRANCH_ARMS)
     # it is stored as a run of its own, and its parent stays as it was
     loaded, before = load_trial(branch.key), load_trial(parent.key)
     assert loaded is not None
@@ -109,7 +109,7 @@ def test_a_branch_keeps_what_came_before_says_the_other_words_and_is_a_run_of_it
 
 @pytest.mark.slow
 def test_a_branch_that_was_killed_is_resumed_as_the_branch_it_is(parent: Session) -> None:
-    branch = fork(parent.key, 3, OTHER_REPLY, seed=7)
+    branch = branched(parent.key, 3, OTHER_REPLY, seed=7)
     header = branch.meta["header"]
     assert isinstance(header, RunHeader)
     header = header.model_copy(update={"run_id": "fork-killed"})
@@ -125,7 +125,7 @@ def test_a_branch_that_was_killed_is_resumed_as_the_branch_it_is(parent: Session
 
 @pytest.mark.slow
 def test_run_on_with_the_same_words_the_reference_cast_says_the_same_again(parent: Session) -> None:
-    again = fork(parent.key, 3, f"  {parent.dialogue[3].text}\n")
+    again = branched(parent.key, 3, f"  {parent.dialogue[3].text}\n")
     assert again.dialogue == parent.dialogue
     noted = started(again).parent
     assert noted is not None
@@ -134,20 +134,20 @@ def test_run_on_with_the_same_words_the_reference_cast_says_the_same_again(paren
 
 @pytest.mark.slow
 def test_another_question_of_the_doctor_is_answered_by_the_patient(parent: Session) -> None:
-    branch = fork(parent.key, 4, "Do you smoke cigarettes?")
+    branch = branched(parent.key, 4, "Do you smoke cigarettes?")
     assert [turn.role for turn in branch.dialogue[4:6]] == ["doctor", "patient"]
     assert branch.dialogue[5] != parent.dialogue[5]
 
 
 def test_a_message_that_ends_the_conversation_ends_it_at_once(parent: Session) -> None:
-    branch = fork(parent.key, 2, "Final Diagnosis: Gout")
+    branch = branched(parent.key, 2, "Final Diagnosis: Gout")
     assert len(branch.dialogue) == 3
     (ended,) = [event for event in branch.snapshot() if isinstance(event, Ended)]
     assert (ended.reason, ended.doctor_turns) == ("final_diagnosis", 1)
 
 
 def test_at_the_last_message_only_the_questions_are_asked_again(parent: Session) -> None:
-    branch = fork(parent.key, len(parent.dialogue) - 1, arms=(("vignette", "frq"),))
+    branch = branched(parent.key, len(parent.dialogue) - 1, arms=(("vignette", "frq"),))
     assert branch.dialogue == parent.dialogue
     (answer,) = [event for event in branch.snapshot() if isinstance(event, Answered)]
     assert answer.format == "vignette"
@@ -156,8 +156,8 @@ def test_at_the_last_message_only_the_questions_are_asked_again(parent: Session)
 @pytest.mark.slow
 def test_a_branch_of_a_branch_tells_what_it_changed_itself(parent: Session) -> None:
     address = "http://me:secret@127.0.0.1:9/v1?key=secret"
-    first = fork(parent.key, 3, OTHER_REPLY, settings=CraftMdSettings(max_messages=24, base_url=address))
-    second = fork(first.key, 5, "No, it does not.", settings=CraftMdSettings(max_messages=20), seed=7)
+    first = branched(parent.key, 3, OTHER_REPLY, settings=CraftMdSettings(max_messages=24, base_url=address))
+    second = branched(first.key, 5, "No, it does not.", settings=CraftMdSettings(max_messages=20), seed=7)
     assert second.dialogue[:5] == first.dialogue[:5]
     noted = [started(branch).parent for branch in (first, second)]
     assert noted[0] is not None
@@ -182,7 +182,7 @@ def test_a_persona_that_the_patient_is_given_is_told_in_words(parent: Session) -
     names = CastNames("reference/bayes", "openai/mine", "reference/names", "reference/quotes")
     with running(lambda body: "It hurts.") as provider:
         settings = CraftMdSettings(persona="anxious,A", base_url=provider.base_url)
-        branch = fork(parent.key, 3, OTHER_REPLY, names=names, settings=settings)
+        branch = branched(parent.key, 3, OTHER_REPLY, names=names, settings=settings)
     noted = started(branch).parent
     assert noted is not None
     assert "persona anxious, basic language (A) instead of plain" in noted.changes
@@ -191,7 +191,7 @@ def test_a_persona_that_the_patient_is_given_is_told_in_words(parent: Session) -
 def test_a_model_goes_on_from_exactly_what_was_said(parent: Session) -> None:
     with running(lambda body: "Final Diagnosis: Gout") as provider:
         settings = CraftMdSettings(base_url=provider.base_url)
-        branch = fork(parent.key, 3, OTHER_REPLY, names=beside_rules("openai/mine"), settings=settings)
+        branch = branched(parent.key, 3, OTHER_REPLY, names=beside_rules("openai/mine"), settings=settings)
     noted = started(branch).parent
     assert noted is not None
     assert noted.changes == (
@@ -211,7 +211,7 @@ def test_a_model_goes_on_from_exactly_what_was_said(parent: Session) -> None:
 
 
 @pytest.mark.slow
-def test_a_running_consultation_is_forked_and_goes_on_untouched(case: Case) -> None:
+def test_a_running_consultation_is_branched_and_goes_on_untouched(case: Case) -> None:
     session = consult(case, CastNames("reference/bayes", "human"))
     deadline = time.monotonic() + 60
     session.say("patient", "My chest hurts.")
@@ -219,8 +219,8 @@ def test_a_running_consultation_is_forked_and_goes_on_untouched(case: Case) -> N
         assert time.monotonic() < deadline
         time.sleep(0.02)
     origin = running_origin(session)
-    plan = ForkPlan(1, "I cannot sleep.", names=CastNames("reference/bayes"))
-    branch = over(start_fork(plan, origin))
+    plan = BranchPlan(1, "I cannot sleep.", names=CastNames("reference/bayes"))
+    branch = over(*start_branch(plan, origin))
     assert session.running
     assert [turn.text for turn in branch.dialogue[:2]] == [session.dialogue[0].text, "I cannot sleep."]
     noted = started(branch).parent
@@ -233,21 +233,21 @@ def test_a_running_consultation_is_forked_and_goes_on_untouched(case: Case) -> N
     assert [turn.text for turn in session.dialogue[1:2]] == ["My chest hurts."]
 
 
-def test_a_replay_is_not_what_is_forked(parent: Session, case: Case) -> None:
+def test_a_replay_is_no_parent(parent: Session, case: Case) -> None:
     again = start_replay(case, parent.snapshot(), parent.key)
     again.stop()
     again.join(30)
-    with pytest.raises(UsageError, match="fork the stored consultation"):
+    with pytest.raises(UsageError, match="branch from the stored consultation"):
         running_origin(again)
 
 
 @pytest.mark.slow
 def test_a_deleted_branch_is_not_taken_up_as_an_unfinished_campaign(parent: Session, case: Case) -> None:
-    branch = fork(parent.key, 3)
+    branch = branched(parent.key, 3)
     assert branch.dialogue == parent.dialogue
     delete_branch(branch.key)
     seed = started(branch).seed
-    campaign = Campaign(names=CastNames("reference/bayes"), cases=(case,), arms=FORK_ARMS, seed=seed)
+    campaign = Campaign(names=CastNames("reference/bayes"), cases=(case,), arms=BRANCH_ARMS, seed=seed)
     same = header_of(one_case(campaign, case), load_registry())
     assert unfinished_twin(same.fingerprint, {}) is None
 
@@ -268,14 +268,14 @@ def test_a_deleted_branch_is_not_taken_up_as_an_unfinished_campaign(parent: Sess
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
 )
 def test_what_cannot_be_run_is_said_in_a_sentence(parent: Session, changes: dict[str, Any], says: str) -> None:
-    plan, origin = replace(ForkPlan(3, OTHER_REPLY), **changes), stored_origin(parent.key)
+    plan, origin = replace(BranchPlan(3, OTHER_REPLY), **changes), stored_origin(parent.key)
     with pytest.raises(UsageError, match=says):
-        start_fork(plan, origin)
+        start_branch(plan, origin)
     with Store().read() as cursor:
         assert [run.source for run in runs(cursor)] == ["live"]
 
 
-def test_what_is_not_stored_cannot_be_forked() -> None:
+def test_what_is_not_stored_has_no_branch() -> None:
     with pytest.raises(UsageError, match="no stored conversation"):
         stored_origin("0" * 20)
 
@@ -296,8 +296,8 @@ def test_a_releases_doctor_must_be_replaced() -> None:
     assert origin.prompts == "craftmd"
     names = CastNames(origin.names.doctor)
     with pytest.raises(UsageError, match=r"The doctor of this conversation, some_label, is no model .* another doctor"):
-        start_fork(ForkPlan(1, names=names), origin)
-    branch = fork("run/1/0", 1)
+        start_branch(BranchPlan(1, names=names), origin)
+    branch = branched("run/1/0", 1)
     assert [turn.text for turn in branch.dialogue[:2]] == ["Hello, what brings you in?", "A lump on my NECK."]
     noted = started(branch).parent
     assert noted is not None
@@ -308,13 +308,13 @@ def test_a_releases_doctor_must_be_replaced() -> None:
 def test_a_conversation_whose_case_is_missing_cannot_go_on() -> None:
     imported(with_case=False)
     with pytest.raises(UsageError, match="The case ours/1 of this conversation is not in the database"):
-        fork("run/1/0", 1)
+        branched("run/1/0", 1)
 
 
-def test_a_trial_without_a_conversation_has_nothing_to_fork() -> None:
+def test_a_trial_without_a_conversation_has_no_branch_at_a_message() -> None:
     store = Store()
     silent = [event for event in a_trial().events if not isinstance(event, Utterance)]
     write_journal(store.journals, "run", a_header(cases=[a_case()]), a_trial(silent))
     fold(store)
     with pytest.raises(UsageError, match="has no message"):
-        fork("run/1/0", 0)
+        branched("run/1/0", 0)

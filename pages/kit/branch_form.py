@@ -1,17 +1,28 @@
-"""The form that forks a conversation at a message and starts the branch."""
+"""The form that asks for a branch of a conversation (from a message, with a change, K times) and starts it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import streamlit as st
 
 from core.asking.persona import parse_persona
 from core.case import Case
+from core.debugger.branching import BranchStart
 from core.errors import AnamnesisError
 from core.events import Event, Utterance
 from core.frameworks.base import Framework, role_title, seats_at_work, speaking_roles, tested_seat
 from core.frameworks.casting import CastNames, is_model
 from core.frameworks.conversation import concluded
-from core.live.fork import FORK_ARMS, ForkPlan, Origin, check_forkable, running_origin, start_fork, stored_origin
+from core.live.branch import (
+    BRANCH_ARMS,
+    MOST_TIMES,
+    BranchPlan,
+    Origin,
+    check_origin,
+    running_origin,
+    start_branch,
+    stored_origin,
+)
 from core.live.session import Session
 from pages.kit.cached import cached_query
 from pages.kit.look import plain, show_errors
@@ -38,33 +49,58 @@ from pages.kit.visitor import draw_button
 _stored_origin = cached_query(entries=64)(stored_origin)
 
 
-def fork_form(
-    trial_id: str, events: Sequence[Event], case: Case | None, key: str, session: Session | None = None
+def branch_form(
+    trial_id: str,
+    events: Sequence[Event],
+    case: Case | None,
+    key: str,
+    *,
+    session: Session | None = None,
+    start: BranchStart | None = None,
+    at: int | None = None,
 ) -> None:
-    """Draw the form for a stored conversation, or for the running ``session`` with its messages so far.
+    """Draw the form, whose button opens the page of branches, where the new ones run and are listed.
 
-    The start button opens Branches, on Transcripts, where the new branch runs and is listed.
+    Args:
+        trial_id: A stored conversation.
+        events: Its events.
+        case: Its case.
+        key: Prefix of keys.
+        session: The running consultation, with its messages so far, in place of the stored one.
+        start: A step whose request is sent again; without it, the form asks for a message and its text.
+        at: Number of the message that is offered first, from 0; by default the patient's last one.
     """
     try:
         origin = running_origin(session) if session is not None else _stored_origin(trial_id)
-        check_forkable(origin)
+        check_origin(origin)
     except AnamnesisError as error:
         st.warning(plain(str(error)), icon=":material/fork_right:")
         return
     messages = [event for event in events if isinstance(event, Utterance)]
-    if not messages:
-        st.info("This conversation has no message to fork at.", icon=":material/fork_right:")
+    if not messages and start is None:
+        st.info("This conversation has no message to branch from.", icon=":material/fork_right:")
         return
     place = f"{key}_{trial_id}"
     _preset(place, origin)
-    _ask(place, origin, messages, case)
+    _ask(place, origin, messages, case, start, at)
 
 
 @st.fragment
-def _ask(place: str, origin: Origin, messages: Sequence[Utterance], case: Case | None) -> None:
+def _ask(
+    place: str,
+    origin: Origin,
+    messages: Sequence[Utterance],
+    case: Case | None,
+    start: BranchStart | None,
+    at: int | None,
+) -> None:
     """Draw all controls and the start button; a fragment, so that the rest of the page is not redrawn."""
     fw = origin.framework
-    turn, text = _ask_message(place, messages, fw)
+    text: str | None = None
+    if start is None:
+        turn, text = _ask_message(place, messages, fw, at)
+    else:
+        turn = start.turn
     if origin.run.source == "release":
         st.info(
             f"{plain(model_name(origin.names[tested_seat(fw).role]))} questioned "
@@ -81,7 +117,8 @@ def _ask(place: str, origin: Origin, messages: Sequence[Utterance], case: Case |
         seed = st.number_input(
             "Seed", 0, 2**31 - 1, key=f"{place}_seed", help="The conversation’s seed unless changed."
         )
-        arms = ask_pairs(place, fw, single_arms(fw), FORK_ARMS)
+        own_arms = start.arms if start is not None else ()
+        arms = own_arms or ask_pairs(place, fw, single_arms(fw), BRANCH_ARMS)
     with seats:
         columns = st.columns(1 + len(speaking_roles(fw)))
         with columns[0]:
@@ -99,30 +136,42 @@ def _ask(place: str, origin: Origin, messages: Sequence[Utterance], case: Case |
     if has_options(fw, tested, "patient"):
         with persona.expander("Persona of the patient", icon=":material/theater_comedy:"):
             values |= ask_options(place, fw, tested, "patient", patient=others.get("patient", ""))
-    names = CastNames(**{tested_seat(fw).role: tested, **others})
+    # a seat without work keeps its player; a release has only labels for its players
+    seated = CastNames() if origin.run.source == "release" else origin.names
+    names = seated.but(**{tested_seat(fw).role: tested, **others})
     settings_asked, problem = read_options(fw, {**values, "base_url": address})
+    if start is not None and start.request.messages and not is_model(names[start.request.role]):
+        problem = f"An edited request needs a model: choose one as the {role_title(fw, start.request.role).lower()}."
     if problem := problem or seat_problem(names, address, fw.name):
         st.warning(plain(problem), icon=":material/key:")
-    ready = problem is None and bool(arms) and bool(text.strip())
+    ready = problem is None and bool(arms) and (text is None or bool(text.strip()))
     why_not = "See the note above." if problem else "" if ready else "Choose a question, and write the message."
-    if draw_button(
-        "Go on from here", why_not, type="primary", icon=":material/fork_right:", key=f"{place}_run", role="run"
-    ):
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        times = st.number_input(
+            "Times", 1, MOST_TIMES, key=f"{place}_times", width=130, help="Each time with the next seed."
+        )
+        pressed = draw_button(
+            "Branch from here", why_not, type="primary", icon=":material/fork_right:", key=f"{place}_run", role="run"
+        )
+    if pressed:
         settings = origin.settings_with(**{name: getattr(settings_asked, name) for name in (*values, "base_url")})
-        plan = ForkPlan(turn, text, names, settings, pack, arms, int(seed))
+        plan = BranchPlan(turn, text, names, settings, pack, arms, int(seed), int(times))
+        if start is not None:
+            plan = replace(plan, request=start.request, many_choices=start.many_choices)
         with show_errors():
-            session = start_fork(plan, origin)
-            remember(session, case or origin.case)
-            go_to("branches", trial=session.key, other=origin.trial_id)
+            sessions = start_branch(plan, origin)
+            for session in sessions:
+                remember(session, case or origin.case)
+            go_to("branches", trial=sessions[0].key, other=origin.trial_id)
 
 
-def _ask_message(place: str, messages: Sequence[Utterance], fw: Framework) -> tuple[int, str]:
-    """Ask for the message to fork at and for its new text; return its number and that text."""
+def _ask_message(place: str, messages: Sequence[Utterance], fw: Framework, at: int | None) -> tuple[int, str]:
+    """Ask for the message to branch from and for its new text; return its number and that text."""
     patient_messages = [n for n, message in enumerate(messages) if message.role == "patient"]
     turn = st.selectbox(
-        "Fork at message",
+        "Branch from message",
         range(len(messages)),
-        index=patient_messages[-1] if patient_messages else 0,
+        index=at if at is not None and at < len(messages) else patient_messages[-1] if patient_messages else 0,
         key=f"{place}_turn",
         format_func=lambda place: in_one_line(messages[place], fw),
         help="All messages before it stay as they were.",

@@ -10,7 +10,7 @@ from core.errors import UsageError
 from core.events import Event, Parent, Started, Utterance
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.forks import Tree, delete_branch, families, family_sizes, tree
+from core.store.queries.branches import Tree, delete_branch, family_sizes, tree
 from tests.core.store.builders import a_case, a_header, a_stream, a_trial, write_journal
 from tests.support.stores import copy_of
 
@@ -92,22 +92,13 @@ def test_a_root_that_is_not_stored_still_has_its_id(store: Store) -> None:
     assert shape(family_tree) == [("stopped", None, None), ("a", "stopped", 1)]
     assert family_tree.root.conversation is None
     assert family_tree.root.messages == 0
-    with store.read() as cursor:
-        (listed,) = families(cursor)
-    assert (listed.root, listed.doctor, listed.case_key) == ("stopped", None, "ours/1")
 
 
-def test_families_come_with_the_newest_branch_first(family: Store) -> None:
+def test_every_member_of_a_family_knows_its_size(family: Store) -> None:
     add(family, "d", "alone", 1, at=35.0)
     fold(family)
     with family.read() as cursor:
-        listed = families(cursor)
         assert family_sizes(cursor) == {"root": 4, "a": 4, "b": 4, "c": 4, "alone": 2, "d": 2}
-        assert [f.root for f in families(cursor, limit=1)] == ["root"]
-    assert [(f.root, f.newest, f.branches, f.finished_at) for f in listed] == [
-        ("root", "c", 3, 40.0),
-        ("alone", "d", 1, 35.0),
-    ]
 
 
 def rows_of(store: Store, trial_id: str) -> dict[str, int]:

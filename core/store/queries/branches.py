@@ -1,4 +1,4 @@
-"""Conversations that branch off others: families as trees, the newest families, deleting branches.
+"""Conversations that branch off others: families as trees, their sizes, deleting branches.
 
 A family is a conversation with all its branches. The first conversation may not be stored: it was stopped, or only its
 branches were imported.
@@ -66,18 +66,6 @@ class Tree:
         return [n for child in self.children(trial_id) for n in (child, *self.descendants(child.trial_id))]
 
 
-@dataclass(frozen=True)
-class Family:
-    """One family in a list: its first conversation, its newest branch and when that ended, the number of branches."""
-
-    root: str
-    newest: str
-    case_key: str
-    doctor: str | None
-    branches: int
-    finished_at: float
-
-
 def tree(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> Tree | None:
     """Return the family of a conversation; ``None`` if it is neither stored nor a parent."""
     edges = _edges(cursor)
@@ -113,21 +101,6 @@ def family_sizes(cursor: duckdb.DuckDBPyConnection) -> dict[str, int]:
     roots = {member: _root(edges, member) for member in members}
     sizes = Counter(roots.values())
     return {member: sizes[root] for member, root in roots.items()}
-
-
-def families(cursor: duckdb.DuckDBPyConnection, limit: int = 50) -> list[Family]:
-    """Return the families with branches, the one with the newest branch first."""
-    edges = _edges(cursor)
-    newest: dict[str, list[str]] = {}
-    for child in edges:  # in the order of time
-        newest.setdefault(_root(edges, child), []).append(child)
-    chosen = sorted(newest.items(), key=lambda item: edges[item[1][-1]]["finished_at"], reverse=True)[:limit]
-    stored = stored_trials(cursor, [root for root, _ in chosen])
-    result: list[Family] = []
-    for root, branches in chosen:
-        last, doctor = edges[branches[-1]], stored[root].run.doctor if root in stored else None
-        result.append(Family(root, branches[-1], last["case_key"], doctor, len(branches), last["finished_at"]))
-    return result
 
 
 def delete_branch(trial_id: str, store: Store | None = None) -> int:
