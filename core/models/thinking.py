@@ -72,8 +72,8 @@ def looks_like_thought(reply: str) -> bool:
 
 
 @functools.lru_cache(maxsize=64)
-def _pattern(own: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str], frozenset[str]]:
-    """Return a pattern that finds markers, and all prefixes of markers in lower case."""
+def _pattern(own: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str], frozenset[str], re.Pattern[str]]:
+    """Return a pattern that finds markers, all prefixes of markers in lower case, and a pattern of their beginnings."""
     pairs = (*own, *MARKERS)
     opening = "|".join([*(re.escape(begin) for begin, _ in pairs), _HARMONY.format("analysis|commentary")])
     closing = "|".join([*(re.escape(end) for _, end in pairs), _HARMONY.format("final")])
@@ -98,7 +98,8 @@ def _pattern(own: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str], frozens
         harmony,
         _CHANNEL,
     )
-    return pattern, frozenset(marker[:size].lower() for marker in fixed for size in range(1, len(marker) + 1))
+    begins = re.compile("|".join([_BEGINS.pattern, *(re.escape(m[0]) for pair in own for m in pair)]))
+    return pattern, frozenset(marker[:size].lower() for marker in fixed for size in range(1, len(marker) + 1)), begins
 
 
 def _written(names: tuple[str, ...]) -> Iterator[str]:
@@ -118,8 +119,7 @@ class Thinking:
     def __init__(self, *, opened: bool = False, markers: tuple[tuple[str, str], ...] = ()) -> None:
         self.closed_alone = self.unclosed = False
         self._markers = markers
-        self._pattern, self._beginnings = _pattern(markers)
-        self._begins = re.compile("|".join([_BEGINS.pattern, *(re.escape(m[0]) for pair in markers for m in pair)]))
+        self._pattern, self._beginnings, self._begins = _pattern(markers)
         self._parts: list[tuple[bool, str]] = []
         """The parts so far, as (is reasoning, text)."""
         self._inside = self._implied = opened

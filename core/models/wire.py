@@ -233,6 +233,8 @@ class StreamedReply:
     """Whether text came after a finish reason."""
     first_token_s: float | None = None
     latency_s: float = 0.0
+    charged: Usage = field(default=Usage())
+    """What the complete reply costs: the provider's token counts, or an estimate."""
     on_journaled: Callable[[], None] | None = None
     """To be called when the reply is journaled (``core.models.base.Completion``)."""
     _choice: object = None
