@@ -152,10 +152,11 @@ class Client:
 
     @classmethod
     def of(cls, sdk: AsyncOpenAI, http: httpx2.AsyncClient, headers: Mapping[str, str]) -> Client:
-        """Return the client that sends ``headers`` and the usual ones of the SDK, which omits some."""
+        """Return the client that sends ``headers``, and of the usual ones of the SDK those about user and account."""
         usual = {name: value for name, value in sdk.default_headers.items() if isinstance(value, str)}
+        # the type is that of the body, which is a form in batches; the others are statistics about the platform
+        usual = {n: v for n, v in usual.items() if n != "Content-Type" and not n.startswith("X-Stainless")}
         http.headers.update({**usual, **headers})
-        del http.headers["Content-Type"]  # files of batches are sent as forms
         return cls(sdk, http)
 
     def url(self, path: str) -> httpx2.URL:

@@ -34,6 +34,7 @@ from core.store.lease import (
     close_engines,
     file_stamp,
     gate_of,
+    remembering,
     sql_literal,
     transaction,
 )
@@ -86,11 +87,12 @@ class Store:
         for themselves is there for them alone (``core.access``).
         """
         deadline = time.monotonic() + timeout
-        opened = gate_of(self.path).shared(lambda: self._open(deadline, read_only=True), deadline)
-        with self._sound(), opened as cursor:
+        lease = gate_of(self.path).shared(lambda: self._open(deadline, read_only=True), deadline)
+        with self._sound(), lease as (opened, cursor):
             if (who := access.visible_owner()) is not None:
                 _hide(cursor, who)
-            yield cursor
+            with remembering(opened, cursor, who):
+                yield cursor
 
     @contextmanager
     def write(self, timeout: float = TIMEOUT_S) -> Iterator[duckdb.DuckDBPyConnection]:

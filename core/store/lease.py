@@ -11,14 +11,16 @@ from __future__ import annotations
 import atexit
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, TypeVar
 
 import duckdb
 
 from core.errors import AnamnesisError
 
+_Result = TypeVar("_Result")
 NAME = "anamnesis"
 """The name of the attached file; SQL names without a prefix refer to it."""
 RENEWED = ".renewed"
@@ -52,6 +54,8 @@ class Opened:
     def __init__(self, path: Path, *, read_only: bool) -> None:
         """Open the file. Raises ``duckdb.IOException`` if another process has locked it or it is no database."""
         self._path, self._stamp = path, file_stamp(path)
+        self.results: dict[str | None, dict[Hashable, Any]] = {}
+        """Results of ``while_open`` by the visitor that sees them."""
         self.failed = False
         """Whether a query raised an error, which may be one of the engine."""
         try:
@@ -91,6 +95,34 @@ class Opened:
             close_engines()
         finally:
             self.connection.close()
+
+
+_results: dict[duckdb.DuckDBPyConnection, dict[Hashable, Any]] = {}
+"""Cursors of readers → what is known already of the file that they read."""
+
+
+@contextmanager
+def remembering(opened: Opened, cursor: duckdb.DuckDBPyConnection, visitor: str | None) -> Iterator[None]:
+    """Let ``while_open`` remember results for this cursor and others of the same file and visitor."""
+    _results[cursor] = opened.results.setdefault(visitor, {})
+    try:
+        yield
+    finally:
+        del _results[cursor]
+
+
+def while_open(cursor: duckdb.DuckDBPyConnection, key: Hashable, compute: Callable[[], _Result]) -> _Result:
+    """Return what was computed under this key since the file is open for readers: nothing can change meanwhile.
+
+    The result is shared: never change it. On the connection of a writer it is computed each time.
+    """
+    results = _results.get(cursor)
+    if results is None:
+        return compute()
+    if key not in results:
+        results[key] = compute()
+    result: _Result = results[key]
+    return result
 
 
 @contextmanager
@@ -206,14 +238,16 @@ class DatabaseGate:
         self._closer: threading.Thread | None = None
 
     @contextmanager
-    def shared(self, open_file: Callable[[], Opened], deadline: float) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Yield a cursor of the readers' connection, which the first reader opens; it stays open for the next ones.
+    def shared(
+        self, open_file: Callable[[], Opened], deadline: float
+    ) -> Iterator[tuple[Opened, duckdb.DuckDBPyConnection]]:
+        """Yield the readers' file, which the first reader opens and which stays open for the next ones, and a cursor.
 
         Raises ``RuntimeError`` in a thread that writes, ``DatabaseBusyError`` when the deadline passes.
         """
         opened, cursor = self._enter_shared(open_file, deadline)
         try:
-            yield cursor
+            yield opened, cursor
         except duckdb.Error:
             opened.failed = True
             raise
