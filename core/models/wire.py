@@ -266,10 +266,15 @@ class StreamedReply:
             if not _THOUGHTS.isdisjoint(delta) and (reasoning := _reasoning_in(delta)):
                 yield from self.thinking.think(reasoning)
             content = delta.get("content") or ""
-            parts = [(False, content)] if isinstance(content, str) else list(_parts_of(content))
-            for thought, text in parts:
-                yield from self.thinking.think(text) if thought else self.thinking.take(text)
-            spoken = any(text for _, text in parts)
+            if isinstance(content, str):
+                spoken = bool(content)
+                if spoken:
+                    yield from self.thinking.take(content)
+            else:
+                parts = list(_parts_of(content))
+                for thought, text in parts:
+                    yield from self.thinking.think(text) if thought else self.thinking.take(text)
+                spoken = any(text for _, text in parts)
             if self.first_token_s is None and (spoken or self.thinking.reasoning):
                 # on arrival: a text that may be a heading of thoughts is passed on later
                 self.first_token_s = time.monotonic() - self.sent_s

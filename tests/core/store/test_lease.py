@@ -185,7 +185,7 @@ def test_duckdb_is_started_once_and_the_file_is_opened_once_for_several_readers(
 
 
 def test_readers_see_the_file_that_is_at_the_path_now(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also if another file replaces it, or a program writes to it without the lease, while it is still open."""
+    """Also if another file replaces it while it is open, or after a query failed."""
     monkeypatch.setattr(lease, "IDLE_S", 60)
     other = Store(store.path.with_name("other.duckdb"))
     note(other, "x")
