@@ -111,7 +111,6 @@ def _certificates(trust_env: bool) -> ssl.SSLContext:
 log = logging.getLogger(__name__)
 
 _PATH = "chat/completions"
-_JSON = {"Content-Type": "application/json"}
 _AFTER_FINISH_S = 5.0
 _END_S = 0.1
 """Seconds to wait for the end of the response after its last event, so that the connection can be reused."""
@@ -147,17 +146,19 @@ class Client:
 
     sdk: AsyncOpenAI
     http: httpx2.AsyncClient
+    headers: httpx2.Headers
     users: set[int] = field(default_factory=set)
     _urls: dict[str, httpx2.URL] = field(default_factory=dict)
 
     @classmethod
     def of(cls, sdk: AsyncOpenAI, http: httpx2.AsyncClient, headers: Mapping[str, str]) -> Client:
-        """Return the client that sends ``headers``, and of the usual ones of the SDK those about user and account."""
-        usual = {name: value for name, value in sdk.default_headers.items() if isinstance(value, str)}
-        # the type is that of the body, which is a form in batches; the others are statistics about the platform
-        usual = {n: v for n, v in usual.items() if n != "Content-Type" and not n.startswith("X-Stainless")}
-        http.headers.update({**usual, **headers})
-        return cls(sdk, http)
+        """Return the client that sends ``headers`` and the SDK's usual ones, without statistics of the platform."""
+        sent = httpx2.Headers(http.headers)
+        for name, value in sdk.default_headers.items():
+            if isinstance(value, str) and not name.startswith("X-Stainless"):
+                sent[name] = value
+        sent.update(headers)
+        return cls(sdk, http, sent)
 
     def url(self, path: str) -> httpx2.URL:
         """Return the address of a path below the base URL, with the query of all requests."""
@@ -169,8 +170,8 @@ class Client:
 
     async def post(self, path: str, body: Mapping[str, Any]) -> httpx2.Response:
         """Return a response whose body is not read yet; raise ``APIError`` if there is none, or an error status."""
-        content = orjson.dumps(body)
-        request = self.http.build_request("POST", self.url(path), headers=_JSON, content=content, timeout=_TIMEOUT)
+        content, limits = orjson.dumps(body), {"timeout": _TIMEOUT.as_dict()}
+        request = httpx2.Request("POST", self.url(path), headers=self.headers, content=content, extensions=limits)
         try:
             response = await self.http.send(request, stream=True)
         except httpx2.TimeoutException as error:
