@@ -12,6 +12,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from core import access
 from core.errors import AnamnesisError
 from core.store import lease
 from core.store.database import Store
@@ -195,6 +196,32 @@ def test_readers_see_the_file_that_is_at_the_path_now(store: Store, monkeypatch:
     with store.read() as cursor, suppress(duckdb.Error):
         cursor.execute("SELECT * FROM no_such_table")
     assert count(store) == 1
+
+
+def test_what_is_computed_while_the_file_is_open_is_not_computed_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "IDLE_S", 60)
+    computed = Counter[str]()
+
+    def noted(cursor: duckdb.DuckDBPyConnection, who: str) -> int:
+        def compute() -> int:
+            computed[who] += 1
+            return int(cursor.execute("SELECT count(*) FROM unblindings").fetchall()[0][0])
+
+        return lease.while_open(cursor, "number", compute)
+
+    for expected in (0, 1):
+        for _ in range(2):
+            with store.read() as outer, store.read() as inner:
+                assert (noted(outer, "readers"), noted(inner, "readers")) == (expected, expected)
+        with store.write() as connection:
+            assert noted(connection, "writer") == expected
+            connection.execute(NOTE, [f"{expected}"])
+            assert noted(connection, "writer") == expected + 1
+    with access.acting(access.Visitor("ada", "run")), store.read() as cursor:
+        assert noted(cursor, "visitor") == 2
+    assert computed == {"readers": 2, "writer": 4, "visitor": 1}
 
 
 def test_the_file_is_closed_soon_and_at_once_if_a_writer_waits(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
