@@ -163,9 +163,9 @@ class Client:
     def url(self, path: str) -> httpx2.URL:
         """Return the address of a path below the base URL, with the query of all requests."""
         if path not in self._urls:
-            base = self.sdk.base_url
+            base, query = self.sdk.base_url, cast(dict[str, str], self.sdk.default_query)
             url = base.copy_with(raw_path=base.raw_path + httpx2.URL(path).raw_path)
-            self._urls[path] = url.copy_merge_params(dict(self.sdk.default_query)) if self.sdk.default_query else url
+            self._urls[path] = url.copy_merge_params(query) if query else url
         return self._urls[path]
 
     async def post(self, path: str, body: Mapping[str, Any]) -> httpx2.Response:
