@@ -1,5 +1,6 @@
 """``python -m core …``: the command line."""
 
+import gc
 import os
 import sys
 
@@ -7,6 +8,7 @@ if sys.getfilesystemencoding() != "utf-8":  # LANG=C: paths and journals have le
     os.environ["PYTHONUTF8"] = "1"
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
+gc.disable()  # until the command is imported: imports leave no garbage, and looking for it is a tenth of their time
 try:
     from core.cli.app import main
 

@@ -24,7 +24,6 @@ from core.models.base import (
     Message,
     NoReply,
     OnlyThought,
-    Priced,
     Restart,
     Sampling,
     Spent,
@@ -87,7 +86,8 @@ async def call(
     call_id, streamed = new_id(), _Streamed(role, purpose, pending)
     CONVERSATION.set(f"{pending.unit.replies.run_id}/{pending.unit.trial_id}/{role}" if pending else role)
     CALL.set(f"{pending.unit.replies.run_id}/{pending.unit.unit_id}/{pending.key}/{pending.number}" if pending else "")
-    most = partial(model.most_usd, sent, sampling) if isinstance(model, Priced) else float
+    most_usd = getattr(model, "most_usd", None)  # ``isinstance`` of a protocol takes as long as the whole request
+    most = partial(most_usd, sent, sampling) if most_usd else float
     try:
         async with (
             pending.sending(most) if pending else nullcontext(),

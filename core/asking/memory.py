@@ -17,7 +17,7 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import NoReturn
@@ -298,7 +298,7 @@ class Unit:
     ) -> PendingCall:
         """Register a request; its ``reply`` is set if a stored reply answers it. Raises ``JobOver``."""
         form = getattr(sampling.form, "__name__", "recorded") if sampling.form else None
-        body = [role, purpose, model, [recorded(message) for message in sent], {**asdict(sampling), "form": form}]
+        body = [role, purpose, model, [recorded(message) for message in sent], {**vars(sampling), "form": form}]
         key = hashlib.sha256(orjson.dumps(body)).hexdigest()[:20]
         number, place = self.requested[key], self.calls
         candidates = self.stored.get(key, [])

@@ -81,9 +81,8 @@ class PromptPart:
 
 def prompt_part(pack: PromptPack, prompt: str, role: Role, part: PartName, **values: Any) -> PromptPart:
     template = pack.prompts[prompt]
-    return PromptPart(
-        role, template.render(**values), part, prompt, pack.file_of(prompt), template.hash, template.taken(values)
-    )
+    taken = template.taken(values)
+    return PromptPart(role, template.filled(taken), part, prompt, pack.file_of(prompt), template.hash, taken)
 
 
 def instruction_part(pack: PromptPack, prompt: str, **values: Any) -> PromptPart:

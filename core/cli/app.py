@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -112,6 +113,9 @@ def _build(name: str, arguments: Sequence[str] = ()) -> Any:
     command_function = getattr(importlib.import_module(f"core.cli.{module}"), attribute)
     if name in _FACTORIES:
         command_function = command_function(arguments)
+    if not gc.isenabled():  # since the start of the program (core/__main__.py)
+        gc.freeze()
+        gc.enable()
     if not isinstance(command_function, typer.Typer):
         single = typer.Typer(rich_markup_mode=None, add_completion=False)
         single.command(name, context_settings={"max_content_width": 120})(command_function)

@@ -81,7 +81,7 @@ class Application:
         while True:
             retries.attempts += 1
             try:
-                async with self._limiter.request(expected_tokens(request)) as ticket:
+                async with self._limiter.request(lambda: expected_tokens(request)) as ticket:
                     started = time.monotonic()
                     try:
                         async with asyncio.timeout(self.spec.timeouts.call_s):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NotRequired, Protocol, TypedDict, runtime_checkable
+from typing import Any, Literal, NotRequired, Protocol, TypedDict
 
 from pydantic import BaseModel, ConfigDict
 
@@ -214,17 +214,11 @@ class OnlyThought(ProviderError):
         self.completion = completion
 
 
-@runtime_checkable
-class Priced(Protocol):
-    """A model that can compute the maximum cost of a call."""
-
-    def most_usd(self, messages: Sequence[Message], sampling: Sampling) -> float:
-        """Return the maximum cost of a call in US dollars; 0 if it is free or the price is unknown."""
-        ...
-
-
 class ChatModel(Protocol):
-    """A model that replies to a list of messages as a stream."""
+    """A model that replies to a list of messages as a stream.
+
+    It may have ``most_usd(messages, sampling)``: the maximum cost of a call in US dollars, 0 if it is free or unknown.
+    """
 
     @property
     def name(self) -> str: ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Literal
 
 Ending = Literal["normal", "cut", "blocked", "failed"]
@@ -24,6 +25,7 @@ _ENDINGS: dict[Ending, frozenset[str]] = {
 }  # fmt: skip
 
 
+@lru_cache(maxsize=256)
 def ending_of(finish_reason: str) -> Ending:
     """Return how a reply ended; an unknown reason is a failure, because it is unknown whether the reply is whole."""
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", finish_reason.strip())  # "maxTokens"

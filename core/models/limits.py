@@ -210,12 +210,13 @@ class RateLimiter:
         self._paused_until = 0.0
 
     @asynccontextmanager
-    async def request(self, tokens: int) -> AsyncIterator[Ticket]:
-        """Reserve the places of one request of about ``tokens`` tokens while the block runs.
+    async def request(self, expected: Callable[[], int]) -> AsyncIterator[Ticket]:
+        """Reserve the places of one request while the block runs; ``expected`` estimates its tokens, for their limit.
 
         The limit learns from an ``AttemptFailed`` that the block raises.
         """
         limits_used, at_once = LEARNT.get(), self.at_once
+        tokens = expected() if self.limits.tokens_per_minute is not None else 0
         if limits_used is None or at_once is None:
             yield await self.acquire(tokens)
             return

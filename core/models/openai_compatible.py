@@ -24,9 +24,10 @@ import orjson
 from openai import (
     APIConnectionError,
     APIError,
+    APIStatusError,
+    APITimeoutError,
     AsyncAzureOpenAI,
     AsyncOpenAI,
-    AsyncStream,
     DefaultAioHttpClient,
     Timeout,
 )
@@ -109,7 +110,7 @@ def _certificates(trust_env: bool) -> ssl.SSLContext:
 
 log = logging.getLogger(__name__)
 
-_PATH = "/chat/completions"
+_PATH = "chat/completions"
 _AFTER_FINISH_S = 5.0
 _END_S = 0.1
 """Seconds to wait for the end of the response after its last event, so that the connection can be reused."""
@@ -136,9 +137,53 @@ Extras = Callable[[Sampling], Mapping[str, Any]]
 
 
 @dataclass
-class _Shared:
-    client: AsyncOpenAI
+class Client:
+    """A client for one address and key.
+
+    Calls are sent with ``http`` and the headers of ``sdk``: building a request in the SDK and wrapping its response
+    takes as long as sending it. Batches use ``sdk``.
+    """
+
+    sdk: AsyncOpenAI
+    http: httpx2.AsyncClient
+    headers: httpx2.Headers
     users: set[int] = field(default_factory=set)
+    _urls: dict[str, httpx2.URL] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, sdk: AsyncOpenAI, http: httpx2.AsyncClient, headers: Mapping[str, str]) -> Client:
+        """Return the client that sends ``headers`` and the SDK's usual ones, without statistics of the platform."""
+        sent = httpx2.Headers(http.headers)
+        for name, value in sdk.default_headers.items():
+            if isinstance(value, str) and not name.startswith("X-Stainless"):
+                sent[name] = value
+        sent.update(headers)
+        return cls(sdk, http, sent)
+
+    def url(self, path: str) -> httpx2.URL:
+        """Return the address of a path below the base URL, with the query of all requests."""
+        if path not in self._urls:
+            base, query = self.sdk.base_url, cast(dict[str, str], self.sdk.default_query)
+            url = base.copy_with(raw_path=base.raw_path + httpx2.URL(path).raw_path)
+            self._urls[path] = url.copy_merge_params(query) if query else url
+        return self._urls[path]
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> httpx2.Response:
+        """Return a response whose body is not read yet; raise ``APIError`` if there is none, or an error status."""
+        content, limits = orjson.dumps(body), {"timeout": _TIMEOUT.as_dict()}
+        request = httpx2.Request("POST", self.url(path), headers=self.headers, content=content, extensions=limits)
+        try:
+            response = await self.http.send(request, stream=True)
+        except httpx2.TimeoutException as error:
+            raise APITimeoutError(request=request) from error
+        except (httpx2.RequestError, ssl.SSLError) as error:
+            raise APIConnectionError(request=request) from error
+        if response.is_success:
+            return response
+        await response.aread()
+        told = read_error(response.text.strip())
+        told = told.get("error", told) if isinstance(told, dict) else told
+        raise APIStatusError(f"HTTP {response.status_code}", response=response, body=told)
 
 
 class ClientPool:
@@ -148,18 +193,18 @@ class ClientPool:
     """
 
     def __init__(self) -> None:
-        self._shared: dict[tuple[asyncio.AbstractEventLoop, str, str], _Shared] = {}
+        self._shared: dict[tuple[asyncio.AbstractEventLoop, str, str], Client] = {}
         self._lock = threading.Lock()
 
-    def get(self, user: object, base_url: str, key: SecretStr | None, make: Callable[[], AsyncOpenAI]) -> AsyncOpenAI:
+    def get(self, user: object, base_url: str, key: SecretStr | None, make: Callable[[], Client]) -> Client:
         """Return the client for this address, which is created at its first use, and register its user."""
         place = (asyncio.get_running_loop(), base_url, key.get_secret_value() if key else "")
         with self._lock:
             for closed in [p for p in self._shared if p[0].is_closed()]:
                 del self._shared[closed]
-            shared = self._shared.get(place) or self._shared.setdefault(place, _Shared(make()))
+            shared = self._shared.get(place) or self._shared.setdefault(place, make())
             shared.users.add(id(user))
-            return shared.client
+            return shared
 
     async def release(self, user: object) -> None:
         """Unregister ``user``, and close the clients of this event loop without another user."""
@@ -172,7 +217,7 @@ class ClientPool:
                     del self._shared[place]
         for shared in used.values():
             if not shared.users:
-                await shared.client.close()
+                await shared.sdk.close()
 
 
 class OpenAICompatibleModel:
@@ -372,7 +417,7 @@ class OpenAICompatibleModel:
         self, body: Mapping[str, Any], pictures: Mapping[str, str], reply: StreamedReply
     ) -> AsyncGenerator[TextPiece | Thought]:
         """Make one request; yield its texts, and collect everything else in ``reply``."""
-        async with self._limiter.request(expected_tokens(body)) as ticket:
+        async with self._limiter.request(lambda: expected_tokens(body)) as ticket:
             watch = Endless(self.spec.bounds, int(body.get(self.spec.max_tokens_field) or MOST_UNSAID))
             reply.sent_s = time.monotonic()
             try:
@@ -409,7 +454,7 @@ class OpenAICompatibleModel:
                 yield text
             self.opens_thinking = self.opens_thinking or reply.thinking.closed_alone
             reply.latency_s = time.monotonic() - reply.sent_s
-            usage = reply.usage_or_estimate(body)
+            reply.charged = usage = reply.usage_or_estimate(body)
             ticket.correct(usage.total_tokens, usage.completion_tokens)
             if fault := _fault_of(reply, body.get(self.spec.max_tokens_field)):
                 raise AttemptFailed(replace(fault, usage=usage))
@@ -417,15 +462,12 @@ class OpenAICompatibleModel:
     async def _texts(self, body: Mapping[str, Any], reply: StreamedReply) -> AsyncGenerator[TextPiece | Thought]:
         if self._batches is not None:
             secrets = (self._key.get_secret_value(),) if self._key else ()
-            line, reply.on_journaled = await self._batches.queue(self.spec, self._open_client, secrets).ask(body)
+            queue = self._batches.queue(self.spec, lambda: self._open_client().sdk, secrets)
+            line, reply.on_journaled = await queue.ask(body)
             for text in reply.take_whole(line["response"].get("body")):
                 yield text
             return
-        client = self._open_client()
-        # the client sends the body unchanged; ``ServerSentEvents`` reads the response
-        request = client.post(_PATH, cast_to=object, body=body, stream=True, stream_cls=AsyncStream[object])
-        stream = await self._timed(reply, request)
-        response: httpx2.Response = stream.response
+        response: httpx2.Response = await self._timed(reply, self._open_client().post(self._path, body))
         reply.begun = True
         try:
             kind = response.headers.get("content-type", "")
@@ -439,9 +481,8 @@ class OpenAICompatibleModel:
                 for text in reply.take_whole(body_or_error):
                     yield text
                 return
-            # the client's stream class would double the CPU time of a call
             events, no_reply = ServerSentEvents(), None
-            async with aclosing(cast(Any, response.aiter_bytes())) as blocks:
+            async with aclosing(cast(Any, response.aiter_raw())) as blocks:  # never compressed, see ``bounds``
                 while not events.done and (block := await self._timed(reply, anext(blocks, None))) is not None:
                     for chunk in events.take(block):
                         _raise_error_in(chunk, response.request)
@@ -459,9 +500,13 @@ class OpenAICompatibleModel:
         except (httpx2.RequestError, ssl.SSLError) as error:
             raise APIConnectionError(request=response.request) from error
         finally:
-            await stream.close()
+            await response.aclose()
 
-    def _open_client(self) -> AsyncOpenAI:
+    @property
+    def _path(self) -> str:
+        return _PATH
+
+    def _open_client(self) -> Client:
         return self._pool.get(self, self._base_url, self._key, self._make_client)
 
     async def _timed(self, reply: StreamedReply, awaitable: Any) -> Any:
@@ -487,7 +532,7 @@ class OpenAICompatibleModel:
             raise AttemptFailed(timed_out(what)) from None
 
     def _completion(self, body: Mapping[str, Any], reply: StreamedReply, attempts: int) -> Completion:
-        usage = reply.usage_or_estimate(body)
+        usage = reply.charged
         if reply.usage is not None and usage.estimated and not self._warned_of_usage:
             self._warned_of_usage = True
             counts = f"{reply.usage.prompt_tokens:,} and {reply.usage.completion_tokens:,}"
@@ -509,15 +554,12 @@ class OpenAICompatibleModel:
             on_journaled=reply.on_journaled,
         )
 
-    def _make_client(self) -> AsyncOpenAI:
+    def _make_client(self) -> Client:
         """Return a client that does not retry and does not read its address from the environment."""
-        return AsyncOpenAI(
-            base_url=self._base_url,
-            api_key=self._key.get_secret_value() if self._key else _NO_KEY,
-            http_client=http_client(self._base_url),
-            max_retries=0,
-            timeout=_TIMEOUT,
-        )
+        http = http_client(self._base_url)
+        key = self._key.get_secret_value() if self._key else _NO_KEY
+        sdk = AsyncOpenAI(base_url=self._base_url, api_key=key, http_client=http, max_retries=0, timeout=_TIMEOUT)
+        return Client.of(sdk, http, sdk.auth_headers)
 
 
 def _fields_refused(body: Mapping[str, Any], detail: str) -> set[str]:
@@ -550,15 +592,22 @@ def _fault_of(reply: StreamedReply, limit: object) -> Failure | None:
 class AzureModel(OpenAICompatibleModel):
     """A deployment of an Azure OpenAI resource; ``spec.base_url`` is the endpoint, ``spec.model_id`` the deployment."""
 
-    def _make_client(self) -> AsyncAzureOpenAI:
-        return AsyncAzureOpenAI(
+    @property
+    def _path(self) -> str:
+        return f"deployments/{self.spec.model_id}/{_PATH}"
+
+    def _make_client(self) -> Client:
+        http = http_client(self._base_url)
+        key = self._key.get_secret_value() if self._key else _NO_KEY
+        sdk = AsyncAzureOpenAI(
             azure_endpoint=self._base_url,
             api_version=self.spec.api_version,
-            api_key=self._key.get_secret_value() if self._key else _NO_KEY,
-            http_client=http_client(self._base_url),
+            api_key=key,
+            http_client=http,
             max_retries=0,
             timeout=_TIMEOUT,
         )
+        return Client.of(sdk, http, {"api-key": key})
 
 
 def _raise_error_in(chunk: object, request: httpx2.Request, *, whole: bool = False) -> None:

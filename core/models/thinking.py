@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from core.models.base import TextPiece, Thought
@@ -72,8 +72,8 @@ def looks_like_thought(reply: str) -> bool:
 
 
 @functools.lru_cache(maxsize=64)
-def _pattern(own: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str], frozenset[str]]:
-    """Return a pattern that finds markers, and all prefixes of markers in lower case."""
+def _pattern(own: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str], frozenset[str], re.Pattern[str]]:
+    """Return a pattern that finds markers, all prefixes of markers in lower case, and a pattern of their beginnings."""
     pairs = (*own, *MARKERS)
     opening = "|".join([*(re.escape(begin) for begin, _ in pairs), _HARMONY.format("analysis|commentary")])
     closing = "|".join([*(re.escape(end) for _, end in pairs), _HARMONY.format("final")])
@@ -98,7 +98,8 @@ def _pattern(own: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str], frozens
         harmony,
         _CHANNEL,
     )
-    return pattern, frozenset(marker[:size].lower() for marker in fixed for size in range(1, len(marker) + 1))
+    begins = re.compile("|".join([_BEGINS.pattern, *(re.escape(m[0]) for pair in own for m in pair)]))
+    return pattern, frozenset(marker[:size].lower() for marker in fixed for size in range(1, len(marker) + 1)), begins
 
 
 def _written(names: tuple[str, ...]) -> Iterator[str]:
@@ -118,8 +119,7 @@ class Thinking:
     def __init__(self, *, opened: bool = False, markers: tuple[tuple[str, str], ...] = ()) -> None:
         self.closed_alone = self.unclosed = False
         self._markers = markers
-        self._pattern, self._beginnings = _pattern(markers)
-        self._begins = re.compile("|".join([_BEGINS.pattern, *(re.escape(m[0]) for pair in markers for m in pair)]))
+        self._pattern, self._beginnings, self._begins = _pattern(markers)
         self._parts: list[tuple[bool, str]] = []
         """The parts so far, as (is reasoning, text)."""
         self._inside = self._implied = opened
@@ -137,12 +137,14 @@ class Thinking:
         self._thought = self._has_message = False
         """Whether there was any reasoning, and whether the message has more than white space."""
 
-    def take(self, text: str) -> Iterator[TextPiece | Thought]:
-        """Take the next piece of text and yield the parts that can be classified."""
+    def take(self, text: str) -> Iterable[TextPiece | Thought]:
+        """Take the next piece of text and return the parts that can be classified, to be iterated at once."""
         self._raw.append(text)
         if not (self._tail or self._fresh or self._stripped) and not self._begins.search(text):  # the usual case
-            yield from self._add(text)
-            return
+            return self._add(text)
+        return self._divided(text)
+
+    def _divided(self, text: str) -> Iterator[TextPiece | Thought]:
         text, at = self._tail + text, 0
         if self._fresh and not self._inside:
             if (name := _STRIPPED.match(text)) is not None:
@@ -227,12 +229,12 @@ class Thinking:
         cut = name.find("<")
         return len(name) <= 120 if cut < 0 else any(m.startswith(name[cut:]) for m in ("<|message|>", "<|constrain|>"))
 
-    def think(self, text: str) -> Iterator[Thought]:
+    def think(self, text: str) -> list[Thought]:
         """Take the next piece of reasoning from a separate field; the text then does not begin with reasoning."""
         self._fresh = False
         if self._implied:
             self._inside = self._implied = False
-        yield from self._note(text)
+        return self._note(text)
 
     def end(self, *, cut_off: bool) -> Iterator[TextPiece | Thought]:
         """Yield the remaining text. ``cut_off``: the model ran out of tokens.
@@ -263,19 +265,20 @@ class Thinking:
         runs = ["".join(text for _, text in run) for thought, run in groupby(self._parts, lambda p: p[0]) if thought]
         return "\n\n".join(run.strip() for run in runs if run.strip())
 
-    def _add(self, text: str) -> Iterator[TextPiece | Thought]:
+    def _add(self, text: str) -> Sequence[TextPiece | Thought]:
         if self._inside:
-            yield from self._note(text)
-            return
+            return self._note(text)
         if self._thought and not self._has_message:
             text = text.lstrip()
-        if text:
-            self._has_message = self._has_message or bool(text.strip())
-            self._parts.append((False, text))
-            yield TextPiece(text)
+        if not text:
+            return []
+        self._has_message = self._has_message or bool(text.strip())
+        self._parts.append((False, text))
+        return [TextPiece(text)]
 
-    def _note(self, text: str) -> Iterator[Thought]:
+    def _note(self, text: str) -> list[Thought]:
         self._thought = True
-        if text:
-            self._parts.append((True, text))
-            yield Thought(text)
+        if not text:
+            return []
+        self._parts.append((True, text))
+        return [Thought(text)]

@@ -233,6 +233,8 @@ class StreamedReply:
     """Whether text came after a finish reason."""
     first_token_s: float | None = None
     latency_s: float = 0.0
+    charged: Usage = field(default=Usage())
+    """What the complete reply costs: the provider's token counts, or an estimate."""
     on_journaled: Callable[[], None] | None = None
     """To be called when the reply is journaled (``core.models.base.Completion``)."""
     _choice: object = None
@@ -246,7 +248,8 @@ class StreamedReply:
     def reasoning(self) -> str:
         return _whole_characters(self.thinking.reasoning)
 
-    def take(self, chunk: object) -> Iterator[TextPiece | Thought]:
+    def take(self, chunk: object) -> list[TextPiece | Thought]:
+        texts: list[TextPiece | Thought] = []
         if not isinstance(chunk, dict):
             raise UnreadableChunk("no choices in the chunk")
         self.served_by = _text_in(chunk, "model") or self.served_by
@@ -258,16 +261,21 @@ class StreamedReply:
             if (index := choice.get("index")) is not None:
                 self._choice = index if self._choice is None else self._choice
                 if index != self._choice:
-                    return
+                    return texts
             delta = choice["delta"] if isinstance(choice.get("delta"), dict) else {}
             self.refused = self.refused or bool(delta.get("refusal"))
             if not _THOUGHTS.isdisjoint(delta) and (reasoning := _reasoning_in(delta)):
-                yield from self.thinking.think(reasoning)
+                texts += self.thinking.think(reasoning)
             content = delta.get("content") or ""
-            parts = [(False, content)] if isinstance(content, str) else list(_parts_of(content))
-            for thought, text in parts:
-                yield from self.thinking.think(text) if thought else self.thinking.take(text)
-            spoken = any(text for _, text in parts)
+            if isinstance(content, str):
+                spoken = bool(content)
+                if spoken:
+                    texts += self.thinking.take(content)
+            else:
+                parts = list(_parts_of(content))
+                for thought, text in parts:
+                    texts += self.thinking.think(text) if thought else self.thinking.take(text)
+                spoken = any(text for _, text in parts)
             if self.first_token_s is None and (spoken or self.thinking.reasoning):
                 # on arrival: a text that may be a heading of thoughts is passed on later
                 self.first_token_s = time.monotonic() - self.sent_s
@@ -276,14 +284,15 @@ class StreamedReply:
             # set last, because an unreadable chunk must not complete the reply
             if reason := _text_in(choice, "finish_reason"):
                 self.finish_reason, self.finished_with_text = reason, spoken
+        return texts
 
-    def take_whole(self, body: object) -> Iterator[TextPiece | Thought]:
-        """Add a parsed reply that was not streamed, and yield its text."""
+    def take_whole(self, body: object) -> list[TextPiece | Thought]:
+        """Add a parsed reply that was not streamed, and return its text."""
         choices = _field(body, "choices")
         if not isinstance(choices, list):
             raise UnreadableChunk("no choices in the reply")
         deltas = [{**each, "delta": _field(each, "message")} for each in choices if isinstance(each, dict)]
-        yield from self.take({"model": _field(body, "model"), "usage": _field(body, "usage"), "choices": deltas})
+        return self.take({"model": _field(body, "model"), "usage": _field(body, "usage"), "choices": deltas})
 
     def _take_usage(self, usage: object) -> None:
         prompt, completion = _field(usage, "prompt_tokens"), _field(usage, "completion_tokens")

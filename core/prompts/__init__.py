@@ -93,7 +93,10 @@ class Prompt:
 
     def render(self, **values: Any) -> str:
         """Render the template; a missing or surplus value raises ``KeyError``."""
-        values = self.taken(values)
+        return self.filled(self.taken(values))
+
+    def filled(self, values: Mapping[str, Any]) -> str:
+        """Render the template with values that ``taken`` returned."""
         if set(values) != set(self.inputs):
             raise KeyError(f"prompt {self.name} takes {sorted(self.inputs)}, got {sorted(values)}")
         return rendered(self.template, f"{self.name}.md", values).strip()
@@ -147,8 +150,12 @@ class PromptPack:
 
     def file_of(self, name: str) -> str:
         """Return ``prompts/PACK/NAME.md``, or the path of the file if the pack is in another folder."""
+        return f"{self._recorded_folder}/{name}.md"
+
+    @functools.cached_property
+    def _recorded_folder(self) -> str:
         is_named = self.folder.parent in (paths.PROMPTS, own_packs_folder())
-        return f"prompts/{self.name}/{name}.md" if is_named else str(self.folder / f"{name}.md")
+        return f"prompts/{self.name}" if is_named else str(self.folder)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,17 @@ from core import access, paths
 from core.errors import AnamnesisError
 from core.journal import NO_ROOM, PRIVATE
 from core.store import renewal, schema, tallies
-from core.store.lease import NAME, DatabaseBusyError, Opened, close_engines, gate_of, sql_literal, transaction
+from core.store.lease import (
+    NAME,
+    DatabaseBusyError,
+    Opened,
+    close_engines,
+    file_stamp,
+    gate_of,
+    remembering,
+    sql_literal,
+    transaction,
+)
 from core.store.tables import OF_TRIALS, TABLES
 
 Cursor = duckdb.DuckDBPyConnection
@@ -52,7 +62,7 @@ class NotWritableError(AnamnesisError):
 
 
 class Store:
-    """The database of results. Cheap to make; holds nothing open."""
+    """The database of results; cheap to make."""
 
     def __init__(self, path: Path | None = None) -> None:
         """``path`` defaults to the configured database (``ANAMNESIS_DB``)."""
@@ -65,11 +75,11 @@ class Store:
     @property
     def version(self) -> str:
         """A text that changes whenever the data changes: the key for caches. Costs two looks at the folder."""
-        return "-".join(_stamp(p) for p in (self.path, self.path.with_name(f"{self.path.name}.wal")))
+        return file_stamp(self.path)
 
     @contextmanager
     def read(self, timeout: float = TIMEOUT_S) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Lend a read-only cursor; all readers of a process share a connection, which the last one closes.
+        """Lend a read-only cursor; all readers of a process share a connection, which stays open for the next ones.
 
         Reading inside reading is fine. Do not wait for other threads meanwhile, and fetch all that is needed: a
         lazy Arrow reader that outlives the lease would block the next one. Raises ``DatabaseBusyError`` after
@@ -77,11 +87,12 @@ class Store:
         for themselves is there for them alone (``core.access``).
         """
         deadline = time.monotonic() + timeout
-        opened = gate_of(self.path).shared(lambda: self._open(deadline, read_only=True), deadline)
-        with self._sound(), opened as cursor:
+        lease = gate_of(self.path).shared(lambda: self._open(deadline, read_only=True), deadline)
+        with self._sound(), lease as (opened, cursor):
             if (who := access.visible_owner()) is not None:
                 _hide(cursor, who)
-            yield cursor
+            with remembering(opened, cursor, who):
+                yield cursor
 
     @contextmanager
     def write(self, timeout: float = TIMEOUT_S) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -334,11 +345,3 @@ def _describe_holder(message: str) -> str:
     except psutil.Error:
         command = ""
     return f"PID {match[1]}: {command[:200]}" if command else f"PID {match[1]}"
-
-
-def _stamp(path: Path) -> str:
-    try:
-        status = path.stat()
-    except OSError:
-        return "0"
-    return f"{status.st_mtime_ns:x}.{status.st_size:x}"

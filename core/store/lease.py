@@ -1,8 +1,9 @@
 """DuckDB engines, and leases of the database file: many readers on one connection, or one writer alone.
 
-DuckDB takes far longer to start than to open a file, so the engine stays while files are opened and closed. A gate
-orders the threads of a process. A marker file next to the database asks readers of all processes to let a waiting
-writer go first. Neither is stored permanently.
+DuckDB takes far longer to start than to open a file, and to open a file than to read it: the engine stays while files
+are opened and closed, and the file stays open for ``IDLE_S`` after its last reader. A gate orders the threads of a
+process. A marker file next to the database asks readers of all processes to let a waiting writer go first. Neither is
+stored permanently.
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ from __future__ import annotations
 import atexit
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, TypeVar
 
 import duckdb
 
 from core.errors import AnamnesisError
 
+_Result = TypeVar("_Result")
 NAME = "anamnesis"
 """The name of the attached file; SQL names without a prefix refer to it."""
 RENEWED = ".renewed"
@@ -36,6 +39,10 @@ CONFIG = {
 Queries that need more memory than the limit use files next to the database; DuckDB's default is most of the memory of
 the machine. Freed memory is returned to the system at once.
 """
+IDLE_S = 0.2
+"""Seconds that the file stays open for the next reader; less if a writer of any process waits."""
+_LOOK_S = 0.01
+"""Seconds between two looks for such a writer."""
 _lock = threading.Lock()
 _engines: dict[Path, duckdb.DuckDBPyConnection] = {}
 """The engine of the file that was opened last; it never has more than one entry."""
@@ -46,6 +53,11 @@ class Opened:
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
         """Open the file. Raises ``duckdb.IOException`` if another process has locked it or it is no database."""
+        self._path, self._stamp = path, file_stamp(path)
+        self.results: dict[str | None, dict[Hashable, Any]] = {}
+        """Results of ``while_open`` by the visitor that sees them."""
+        self.failed = False
+        """Whether a query raised an error, which may be one of the engine."""
         try:
             self.connection = self._attach(path, read_only=read_only)
         except duckdb.FatalException:  # an engine with a fatal error never recovers
@@ -69,6 +81,11 @@ class Opened:
         cursor.execute(f"USE {NAME}")
         return cursor
 
+    @property
+    def current(self) -> bool:
+        """Whether the path still has the file that was opened, with the data of that moment, and no query failed."""
+        return not self.failed and file_stamp(self._path) == self._stamp
+
     def close(self) -> None:
         try:
             self.connection.execute("USE memory")
@@ -78,6 +95,34 @@ class Opened:
             close_engines()
         finally:
             self.connection.close()
+
+
+_results: dict[duckdb.DuckDBPyConnection, dict[Hashable, Any]] = {}
+"""Cursors of readers → what is known already of the file that they read."""
+
+
+@contextmanager
+def remembering(opened: Opened, cursor: duckdb.DuckDBPyConnection, visitor: str | None) -> Iterator[None]:
+    """Let ``while_open`` remember results for this cursor and others of the same file and visitor."""
+    _results[cursor] = opened.results.setdefault(visitor, {})
+    try:
+        yield
+    finally:
+        del _results[cursor]
+
+
+def while_open(cursor: duckdb.DuckDBPyConnection, key: Hashable, compute: Callable[[], _Result]) -> _Result:
+    """Return what was computed under this key since the file is open for readers: nothing can change meanwhile.
+
+    The result is shared: never change it. On the connection of a writer it is computed each time.
+    """
+    results = _results.get(cursor)
+    if results is None:
+        return compute()
+    if key not in results:
+        results[key] = compute()
+    result: _Result = results[key]
+    return result
 
 
 @contextmanager
@@ -98,6 +143,18 @@ def close_engines() -> None:
 
 
 atexit.register(close_engines)
+
+
+def file_stamp(path: Path) -> str:
+    """Return a text that changes with every write to a database file, and if another file replaces it."""
+    stamps = []
+    for file in (path, path.with_name(f"{path.name}.wal")):
+        try:
+            status = file.stat()
+            stamps.append(f"{status.st_ino:x}.{status.st_mtime_ns:x}.{status.st_size:x}")
+        except OSError:
+            stamps.append("0")
+    return "-".join(stamps)
 
 
 def sql_literal(path: Path | str) -> str:
@@ -148,10 +205,10 @@ class Marker:
 
     def wait(self, deadline: float) -> None:
         """Wait while a writer waits, but not after ``deadline`` (of ``time.monotonic``)."""
-        while self._fresh() and time.monotonic() < deadline:
+        while self.fresh() and time.monotonic() < deadline:
             time.sleep(0.01)
 
-    def _fresh(self) -> bool:
+    def fresh(self) -> bool:
         try:
             return time.time() - self._path.stat().st_mtime < _MARKER_LIFE_S
         except OSError:
@@ -177,24 +234,32 @@ class DatabaseGate:
         self._writers_waiting = 0
         self._alone: str | None = None
         self._opened: Opened | None = None
+        self._idle_since = 0.0
+        self._closer: threading.Thread | None = None
 
     @contextmanager
-    def shared(self, open_file: Callable[[], Opened], deadline: float) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Yield a cursor of the readers' connection, which the first reader opens and the last one closes.
+    def shared(
+        self, open_file: Callable[[], Opened], deadline: float
+    ) -> Iterator[tuple[Opened, duckdb.DuckDBPyConnection]]:
+        """Yield the readers' file, which the first reader opens and which stays open for the next ones, and a cursor.
 
         Raises ``RuntimeError`` in a thread that writes, ``DatabaseBusyError`` when the deadline passes.
         """
-        cursor = self._enter_shared(open_file, deadline)
+        opened, cursor = self._enter_shared(open_file, deadline)
         try:
-            yield cursor
+            yield opened, cursor
+        except duckdb.Error:
+            opened.failed = True
+            raise
         finally:
             cursor.close()
             with self._changed:
                 self._leases.shared -= 1
                 self._readers -= 1
-                if self._readers == 0 and self._opened is not None:
-                    opened, self._opened = self._opened, None
-                    opened.close()
+                self._idle_since = time.monotonic()
+                if self._closer is None or not self._closer.is_alive():
+                    self._closer = threading.Thread(target=self._close_when_idle, name="lease", daemon=True)
+                    self._closer.start()
                 self._changed.notify_all()
 
     @contextmanager
@@ -211,6 +276,7 @@ class DatabaseGate:
             self._writers_waiting += 1
             try:
                 self._wait(lambda: self._alone is None and self._readers == 0, deadline)
+                self.close_idle()
                 self._lock_writer()
             finally:
                 self._writers_waiting -= 1
@@ -222,7 +288,9 @@ class DatabaseGate:
             self._leases.alone = False
             self._unlock()
 
-    def _enter_shared(self, open_file: Callable[[], Opened], deadline: float) -> duckdb.DuckDBPyConnection:
+    def _enter_shared(
+        self, open_file: Callable[[], Opened], deadline: float
+    ) -> tuple[Opened, duckdb.DuckDBPyConnection]:
         if self._leases.alone:
             raise RuntimeError("This thread is writing to the database: read through the connection it already has.")
         nested = self._leases.shared > 0
@@ -231,8 +299,9 @@ class DatabaseGate:
         with self._changed:
             if not nested:
                 self._wait(lambda: self._alone is None and not self._writers_waiting, deadline)
-            if self._opened is not None:
+            if self._opened is not None and (self._readers or self._opened.current):
                 return self._join(self._opened)
+            self.close_idle()
             self._lock_writer()
         try:
             opened = open_file()
@@ -245,11 +314,28 @@ class DatabaseGate:
             self._changed.notify_all()
             return self._join(opened)
 
-    def _join(self, opened: Opened) -> duckdb.DuckDBPyConnection:
+    def _join(self, opened: Opened) -> tuple[Opened, duckdb.DuckDBPyConnection]:
         cursor = opened.cursor()
         self._readers += 1
         self._leases.shared += 1
-        return cursor
+        return opened, cursor
+
+    def close_idle(self, idle_s: float = 0.0) -> bool:
+        """Close the file if nobody has read it for so long; return whether it is closed."""
+        with self._changed:
+            if self._opened is not None and not self._readers and time.monotonic() - self._idle_since >= idle_s:
+                opened, self._opened = self._opened, None
+                opened.close()
+            return self._opened is None
+
+    def _close_when_idle(self) -> None:
+        closed = False
+        while not closed:
+            time.sleep(_LOOK_S)
+            with self._changed:
+                closed = self.close_idle(0.0 if self.marker.fresh() else IDLE_S)
+                if closed:
+                    self._closer = None
 
     def _lock_writer(self) -> None:
         self._alone = threading.current_thread().name
@@ -273,6 +359,12 @@ class DatabaseGate:
 
 _gates: dict[Path, DatabaseGate] = {}
 _gates_lock = threading.Lock()
+
+
+@atexit.register
+def _close_files() -> None:
+    for gate in _gates.values():
+        gate.close_idle()
 
 
 def gate_of(database: Path) -> DatabaseGate:

@@ -39,6 +39,7 @@ from core.store.conditions import (
 )
 from core.store.counted_rule import COUNTED_RULE, strictly
 from core.store.database import Store
+from core.store.lease import while_open
 from core.store.queries.runs import CAMPAIGNS, ORIGIN_SQL, ORIGINS, WATCHED, Origin, Run, run_records
 from core.store.tables import TableRow, arrow_table, schema_of
 
@@ -317,16 +318,8 @@ def _found(
 ) -> tuple[list[Condition], dict[str, list[JudgedRun]], dict[str, dict[Rule, list[RunJudge]]]]:
     """Return the conditions of a selection, their seats by name, and who judged their runs."""
     runs = _runs_of(cursor, chosen)
-    judges = _judges(cursor, runs)
-    served = _served(cursor, runs)
-    seats = with_missing_parts(
-        [
-            seat
-            for run in runs
-            for seat in judged_runs(run, judges.get(run.run_id, {}), without, served.get(run.run_id, {}))
-        ]
-    )
-    seats_by_name = pooled(seats) if chosen.pooled else named_conditions(seats)
+    key = ("seats", tuple(run.run_id for run in runs), without, chosen.pooled)
+    seats_by_name, judges = while_open(cursor, key, lambda: _seats(cursor, runs, without, merged=chosen.pooled))
     repeats = _find_repeats(cursor, seats_by_name if chosen.trials is None else {})
     matching = [condition_of(name, members, repeats.get(name, 0)) for name, members in seats_by_name.items()]
     if chosen.models is not None:
@@ -360,6 +353,19 @@ def _found(
         )
     )
     return matching, seats_by_name, judges
+
+
+def _seats(
+    cursor: duckdb.DuckDBPyConnection, runs: Sequence[Run], without: frozenset[ConditionPart], *, merged: bool
+) -> tuple[dict[str, list[JudgedRun]], dict[str, dict[Rule, list[RunJudge]]]]:
+    """Return the seats of runs by the name of their condition, or of a doctor if ``merged``, and who judged them."""
+    judges, served = _judges(cursor, runs), _served(cursor, runs)
+    seats = [
+        seat
+        for run in runs
+        for seat in judged_runs(run, judges.get(run.run_id, {}), without, served.get(run.run_id, {}))
+    ]
+    return (pooled if merged else named_conditions)(with_missing_parts(seats)), judges
 
 
 def _runs_of(cursor: duckdb.DuckDBPyConnection, chosen: Selection) -> list[Run]:

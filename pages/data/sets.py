@@ -159,7 +159,7 @@ def _entries(name: str, stamp: str) -> Sequence[CaseEntry]:
 
 @cached_query(entries=_CACHED_SETS)
 def _overview(name: str, stamp: str) -> Overview:
-    saved = saved_profiles()
+    saved, labels = saved_profiles(), read(read_labels)
     info = imported.info(name) if name != LIBRARY else None
     cases = _cases(name, stamp)
     profiles = [
@@ -172,7 +172,11 @@ def _overview(name: str, stamp: str) -> Overview:
         name,
         info,
         len(cases),
-        specialties_in_order(entry.specialty for entry in case_entries(name)),
+        # not ``case_entries``: to look for faults takes long, and an imported data set has their number
+        specialties_in_order(
+            CaseEntry(case, content, (), None, labels.get((case.case_key, text_hash), {})).specialty
+            for case, content, text_hash in cases
+        ),
         findings,
         looked_at=len(assessed),
         suitable=sum(generated.suitable for generated in assessed),

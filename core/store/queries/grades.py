@@ -281,16 +281,28 @@ def choices_to_read(cursor: duckdb.DuckDBPyConnection, run_id: str, version: int
 
 def runs_read_before(cursor: duckdb.DuckDBPyConnection, version: int) -> list[str]:
     """Return the ids of the runs for which ``choices_to_read`` returns answers, the oldest first."""
+    if not _read_before(cursor, version):
+        return []
     return [run_id for (run_id,) in cursor.execute(_READ_BEFORE, {"version": version}).fetchall()]
 
 
 def count_read_before(cursor: duckdb.DuckDBPyConnection, version: int, selection: Selection | None = None) -> int:
     """Return the number of selected answers that the strict rule read in a version before ``version``."""
+    if not _read_before(cursor, version):
+        return 0
     chosen = selection or Selection()
     select(cursor, chosen, without=("reader",))
     parameters = chosen.parameters(_COUNT_READ_BEFORE) | {"version": version}
     (count,) = cursor.execute(_COUNT_READ_BEFORE, parameters).fetchone() or (0,)
     return int(count)
+
+
+def _read_before(cursor: duckdb.DuckDBPyConnection, version: int) -> bool:
+    """Return whether any verdict of the strict rule is of a version before ``version``; fast, unlike their newest."""
+    sql = """
+        SELECT 1 FROM judged WHERE rule = 'mcq_strict' AND rule_version < ?
+        GROUP BY run_id, grader, rule_version HAVING sum(n) > 0 LIMIT 1"""
+    return bool(cursor.execute(sql, [version]).fetchall())
 
 
 _MODEL = "split_part(grades.grader, ' [', 1)"
@@ -353,8 +365,8 @@ _COUNT_READ_BEFORE = f"""
 
 
 _GRADED_UNDER = """
-    SELECT DISTINCT run_id, grader, coalesce(grades.prompt_hash, '') FROM grades JOIN trials USING (trial_id)
-    WHERE list_contains($rules, rule) ORDER BY ALL"""
+    SELECT run_id, grader, prompt_hash FROM judged WHERE list_contains($rules, rule)
+    GROUP BY ALL HAVING sum(n) > 0 ORDER BY ALL"""
 
 _VERDICTS_OF = f"""
     CREATE OR REPLACE TEMP VIEW verdicts_of AS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -14,6 +14,7 @@ from core.events import COUNTED, RoleName, Verdict
 from core.journal import IMPORTED, Hypothesis, RunHeader
 from core.models.prices import total
 from core.store.counted_rule import BY_STRICT, strictly
+from core.store.lease import while_open
 from core.store.tables import records
 
 CAMPAIGNS = ("local", "release", "imported")
@@ -158,18 +159,20 @@ def run_records(
     cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str] | None = None, sources: Sequence[str] | None = None
 ) -> list[Run]:
     """Return the runs with these ids, or of these sources, or all, newest first; unknown ids are ignored."""
-    rows = records(cursor.execute(_RECORDS, {"run_ids": _list(run_ids), "sources": _list(sources)}))
-    return [
-        Run(
-            **{
-                **row,
-                "settings": orjson.loads(row["settings"]),
-                "hypothesis": Hypothesis.model_validate_json(row["hypothesis"]) if row["hypothesis"] else None,
-                "arms": tuple((format_, kind) for format_, _, kind in (arm.partition(":") for arm in row["arms"])),
-            }
-        )
-        for row in rows
-    ]
+    wanted = {"run_ids": _list(run_ids), "sources": _list(sources)}
+    key = ("runs", *(None if names is None else tuple(names) for names in wanted.values()))
+    return list(while_open(cursor, key, lambda: [_run(row) for row in records(cursor.execute(_RECORDS, wanted))]))
+
+
+def _run(row: Mapping[str, Any]) -> Run:
+    return Run(
+        **{
+            **row,
+            "settings": orjson.loads(row["settings"]),
+            "hypothesis": Hypothesis.model_validate_json(row["hypothesis"]) if row["hypothesis"] else None,
+            "arms": tuple((format_, kind) for format_, _, kind in (arm.partition(":") for arm in row["arms"])),
+        }
+    )
 
 
 def run_record(cursor: duckdb.DuckDBPyConnection, run_id: str) -> Run | None:

@@ -9,7 +9,6 @@ from core.frameworks.base import publisher
 from core.frameworks.consultation.measures.published import published_rows
 from core.frameworks.consultation.measures.summary import read_history
 from core.frameworks.starts import RELEASE, campaign_of
-from core.store.database import Store
 from core.store.selection import Selection, case_sets_played
 from pages.kit.cached import ask, cached_query, read
 from pages.kit.empty import draw_empty, draw_no_match
@@ -31,7 +30,7 @@ class StoredHistories(NamedTuple):
 @cached_query("Reading the measures…", entries=1)
 def stored_histories() -> StoredHistories:
     """Return the filters by case set; conditions have their names on that case set."""
-    tables = {name: read_history(Store(), Selection(case_sets=(name,))) for name in ask(case_sets_played)}
+    tables = {name: read(read_history, Selection(case_sets=(name,))) for name in ask(case_sets_played)}
     order = sorted(tables, key=lambda name: -int(tables[name]["conversations"].sum()))
     offers = {name: offer_in(tables[name]) for name in order if len(tables[name])}
     lost = sum(int(table.loc[table["dataset"].isna(), "missing"].sum()) for table in tables.values())

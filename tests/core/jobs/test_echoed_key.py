@@ -10,6 +10,7 @@ import pytest
 
 from core.models.failures import Retries
 from core.store.database import Store
+from core.store.lease import gate_of
 from tests.core.jobs.workshop import core, run_ids
 from tests.support.campaigns import BESIDE_RULES
 from tests.support.fake_provider import FakeProvider
@@ -41,6 +42,7 @@ ECHOES: dict[str, Callable[[], Reply]] = {
 def places_with(secret: str, folder: Path) -> list[str]:
     """Return the files under a folder and the tables that contain a secret."""
     places = [str(path) for path in folder.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
+    gate_of(Store().path).close_idle()
     with duckdb.connect(str(Store().path), read_only=True) as connection:  # its file is compressed
         for (table,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall():
             if secret in repr(connection.execute(f'SELECT * FROM "{table}"').fetchall()):

@@ -197,7 +197,7 @@ async def test_models_of_one_address_and_key_share_a_client_until_the_last_close
     first, second, other_key = (make_model(spec, key=key, pool=pool) for key in ("k1", "k1", "k2"))
     for model in (first, second, other_key):
         await ask(model)
-    clients = [shared.client for shared in pool._shared.values()]
+    clients = [shared.sdk for shared in pool._shared.values()]
     assert len(clients) == 2
     await first.aclose()
     assert not clients[0].is_closed()

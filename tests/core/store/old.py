@@ -14,6 +14,7 @@ import duckdb
 
 from core.paths import journals_of
 from core.store.database import Store
+from core.store.lease import gate_of
 
 DATABASES = Path(__file__).with_name("databases")
 
@@ -42,6 +43,7 @@ def unpack_golden(name: str, folder: Path) -> Path:
 
 def make_older(store: Store, number: int, *statements: str) -> None:
     """Make the database that of an older program, whose last migration had this number; ``statements`` change it."""
+    gate_of(store.path).close_idle()
     with duckdb.connect(str(store.path)) as connection:
         connection.execute("DELETE FROM migrations")
         connection.execute("INSERT INTO migrations VALUES (?, 0, '0.4.9')", [f"{number:04}_older"])

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
 import duckdb
 import pytest
 
+from core import access
 from core.errors import AnamnesisError
+from core.store import lease
 from core.store.database import Store
 from core.store.lease import DatabaseBusyError
 from tests.core.store.leasing import NOTE, count, note
@@ -159,19 +162,80 @@ def test_the_version_changes_with_the_data_only(store: Store) -> None:
 
 
 @pytest.mark.usefixtures("sealed")
-def test_duckdb_is_started_once_and_the_file_opened_and_closed_each_time(
+def test_duckdb_is_started_once_and_the_file_is_opened_once_for_several_readers(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     note(store, "x")
+    opened = Counter[bool]()
+    attach = lease.Opened._attach
+
+    def counted(opening: lease.Opened, path: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
+        opened[read_only] += 1
+        return attach(opening, path, read_only=read_only)
+
+    monkeypatch.setattr(lease, "IDLE_S", 60)
+    monkeypatch.setattr(lease.Opened, "_attach", counted)
     with monkeypatch.context() as patch:
         patch.setattr(duckdb, "connect", lambda *args, **options: pytest.fail("started again"))
-        assert count(store) == 1
+        assert [count(store) for _ in range(3)] == [1, 1, 1]
         note(store, "y")
-        assert count(store) == 2
-    with duckdb.connect(str(store.path)) as other:  # no connection has it open
-        assert other.execute("SELECT count(*) FROM unblindings").fetchall() == [(2,)]
+        assert [count(store) for _ in range(3)] == [2, 2, 2]
+    assert opened == {True: 2, False: 1}
     other_file = Store(store.path.with_name("other.duckdb"))
     assert (count(other_file), count(store)) == (0, 2)
+
+
+def test_readers_see_the_file_that_is_at_the_path_now(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if another file replaces it while it is open, or after a query failed."""
+    monkeypatch.setattr(lease, "IDLE_S", 60)
+    other = Store(store.path.with_name("other.duckdb"))
+    note(other, "x")
+    assert count(store) == 0
+    other.path.replace(store.path)
+    assert count(store) == 1
+    with store.read() as cursor, suppress(duckdb.Error):
+        cursor.execute("SELECT * FROM no_such_table")
+    assert count(store) == 1
+
+
+def test_what_is_computed_while_the_file_is_open_is_not_computed_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "IDLE_S", 60)
+    computed = Counter[str]()
+
+    def noted(cursor: duckdb.DuckDBPyConnection, who: str) -> int:
+        def compute() -> int:
+            computed[who] += 1
+            return int(cursor.execute("SELECT count(*) FROM unblindings").fetchall()[0][0])
+
+        return lease.while_open(cursor, "number", compute)
+
+    for expected in (0, 1):
+        for _ in range(2):
+            with store.read() as outer, store.read() as inner:
+                assert (noted(outer, "readers"), noted(inner, "readers")) == (expected, expected)
+        with store.write() as connection:
+            assert noted(connection, "writer") == expected
+            connection.execute(NOTE, [f"{expected}"])
+            assert noted(connection, "writer") == expected + 1
+    with access.acting(access.Visitor("ada", "run")), store.read() as cursor:
+        assert noted(cursor, "visitor") == 2
+    assert computed == {"readers": 2, "writer": 4, "visitor": 1}
+
+
+def test_the_file_is_closed_soon_and_at_once_if_a_writer_waits(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = lease.gate_of(store.path)
+    for idle_s, waits in ((0.05, False), (60, True)):
+        monkeypatch.setattr(lease, "IDLE_S", idle_s)
+        count(store)
+        assert gate._opened is not None
+        if waits:
+            gate.marker.raise_()
+        ends = time.monotonic() + 10
+        while gate._opened is not None and time.monotonic() < ends:
+            time.sleep(0.005)
+        assert gate._opened is None
 
 
 def test_a_copy_has_all_rows_and_never_overwrites_a_file(store: Store, tmp_path: Path) -> None:
