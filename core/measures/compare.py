@@ -239,7 +239,7 @@ LOSSES = Section(
     page="accuracy",
 )  # fmt: skip
 TESTED_PAIRS = Section(
-    "Differences between arms",
+    "Differences between formats and questions",
     report_pairs,
     kind="dots",
     series="model",
@@ -251,12 +251,12 @@ TESTED_PAIRS = Section(
         "n_second_only", "n_changed",
     ),
     heads={
-        "first_mean": "First: mean", "second_mean": "Second: mean", "n_first_only": "First only",
-        "n_second_only": "Second only", "n_changed": "Changed cases",
+        "first_mean": "First: mean", "second_mean": "Second: mean", "n_first_only": "In the first only",
+        "n_second_only": "In the second only", "n_changed": "Changed cases",
         "dermatology": "Dermatology of", "single": "Dermatology of",
     },
-    caption="Second arm minus first, on the cases that count in both; filled: adjusted p ≤ .05.",
-    page="accuracy",
+    caption="Second minus first, on the cases that count in both; filled: adjusted p ≤ .05.",
+    page="compare",
 )  # fmt: skip
 
 

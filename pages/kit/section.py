@@ -36,6 +36,8 @@ _ALL = "–"
 """The choice that leaves an option out."""
 _WIDTH = 224
 _MOST_PANELS = 12
+_MOST_WORDS = 25
+"""Words of a caption that is visible; the help of the figure has a longer one."""
 _HEADS = {
     "mean": "Mean", "ci_low": "Low", "ci_high": "High", "question_type": "Question", "difference": "Δ",
     "difference_low": "Δ low", "difference_high": "Δ high", "p_adjusted": "Adjusted p", "p": "p",
@@ -85,8 +87,6 @@ def draw_section(
     metric = section.metric
     if titled:
         st.header(section.title, anchor=False)
-    if section.help:
-        st.caption(plain(section.help.partition("\n\n")[0]))
     chosen = {**section.options, **(options or {}), **_ask_options(section)}
     try:
         result = section_result(section, selection, chosen)
@@ -125,7 +125,7 @@ def draw_result(
     correction: str = "holm",
     titled: bool = True,
 ) -> None:
-    """Draw a result as its section declares: notes, figure, table and download; see ``draw_section``.
+    """Draw a result as its section declares: figure, a line of notes, table and download; see ``draw_section``.
 
     ``names`` are label values in words. The conversations behind a row are opened in the ``selection`` of the result,
     if it is given.
@@ -134,10 +134,14 @@ def draw_result(
     if section.by_size:
         ordered = sorted(result.figures, key=lambda row: (row.estimate is None, row.estimate or 0.0))
         result = replace(result, rows=tuple(ordered))
-    draw_notes(result.notes, section.metric.page)
+    clicked, figure = on_row, st.container()
+    draw_notes(result.notes, section.metric.page)  # before the figure is drawn, because its pictures have these notes
     if section.kind != "table":
-        _draw_charts(section, result, names, (charts or {}).get(section.kind), on_row, name, titled=titled)
-        _say_what_stars_mean(section, result, correction)
+        with figure:
+            scope = f"{in_words(selection)}." if selection is not None else ""
+            own_chart = (charts or {}).get(section.kind)
+            _draw_charts(section, result, names, own_chart, clicked, name, scope, titled=titled)
+    _draw_reading(section, result, correction)
     if on_row is None and selection is not None and any(row.counts for row in result.figures):
         on_row = partial(open_counted, selection)
     _draw_table(section, result, names, on_row, name, selection)
@@ -232,10 +236,14 @@ def _draw_charts(
     own_chart: Chart | None,
     on_row: Callable[[Row], None] | None,
     key: str,
+    scope: str,
     *,
     titled: bool,
 ) -> None:
-    """Draw one figure, or one for each value of the section's ``figure``, two next to each other."""
+    """Draw one figure, or one for each value of the section's ``figure``, two next to each other.
+
+    ``scope`` names the selection in the captions of pictures.
+    """
     by_value: dict[Any, list[Row]] = {}
     for row in result.figures:
         by_value.setdefault(row.label.get(section.figure) if section.figure else None, []).append(row)
@@ -248,17 +256,22 @@ def _draw_charts(
             place = key if value is None else f"{key}_{value}"
             own_title = value is not None or titled
             section_of_value = section if value is None or section.axis else replace(section, axis=title)
-            _draw_chart(section_of_value, rows, title, names, own_chart, on_row, place, titled=own_title)
+            _draw_chart(section_of_value, rows, title, names, own_chart, on_row, place, scope, titled=own_title)
 
 
-def _say_what_stars_mean(section: Section, result: Result, correction: str) -> None:
-    compared = sum(row.comparison is not None for row in result.figures)
-    if section.compared and compared:
-        pairs = f"{compared} pair{'s' * (compared > 1)}"
-        st.caption(
-            f"Stars (on bars, and in the table): {section.compared}, paired by case (sign-flip test), p corrected by "
-            f"{LABELS[correction]} over the {pairs} shown; {STARS}. Published figures have no stars."  # type: ignore[index]
-        )
+def _draw_reading(section: Section, result: Result, correction: str) -> None:
+    """Draw the caption of a section, with its help, the tests behind stars, and a long caption behind a mark."""
+    words = "" if len(section.caption.split()) > _MOST_WORDS else section.caption
+    compared = sum(row.comparison is not None for row in result.figures) if section.compared else 0
+    stars_in_words = (
+        f"Stars (on bars, and in the table): {section.compared}, paired by case (sign-flip test), p corrected by "
+        f"{LABELS[correction]} over the {compared} pair{'s' * (compared > 1)} shown; {STARS}. "  # type: ignore[index]
+        "Published figures have no stars."
+    )
+    parts = (plain("" if words else section.caption), stars_in_words if compared else "", plain(section.help))
+    help_ = "\n\n".join(filter(None, parts))
+    if words or help_:
+        st.caption(plain(words) or "How to read these figures", help=help_ or None)
 
 
 def _draw_chart(
@@ -269,6 +282,7 @@ def _draw_chart(
     own_chart: Chart | None,
     on_row: Callable[[Row], None] | None,
     key: str,
+    scope: str,
     *,
     titled: bool,
 ) -> None:
@@ -299,7 +313,7 @@ def _draw_chart(
         if on_row is not None and len(data) > 1:
             on_row(rows[int(data[1])])
 
-    rests = " ".join(filter(None, [section.caption, caption_of(rows)]))
+    rests = " ".join(filter(None, [scope, section.caption, caption_of(rows)]))
     draw_figure(make, key, title, rests, on_point=forward_click if on_row else None, titled=titled)
 
 
