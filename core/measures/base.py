@@ -418,8 +418,8 @@ class Metric:
     ``rows`` takes a ``MetricRequest`` and the options of the metric, ``Annotated[type, "help"]`` with a default.
     ``empty`` is the sentence if there are no rows, ``starts`` are the ways to make some. ``compared``: whether its rows
     compare conditions, so that differences between these matter. ``page`` shows it; without one it is on Quality,
-    among the other measures. ``noted``: whether its rows are figures of conditions and get the notes on these. ``measure`` is the
-    measure whose scores it reduces: a note counts the trials without these scores.
+    among the other measures. ``noted``: whether its rows are figures of conditions and get the notes on these.
+    ``measure`` is the measure whose scores it reduces: a note counts the trials without these scores.
     """
 
     name: str

@@ -129,7 +129,7 @@ _DIFFERENCE = Columns("difference", n=None)
     "datasets",
     "specialties",
     "mcq_rule",
-    empty="No model has answers in two such arms on the same cases.",
+    empty="No model has answers in two such formats on the same cases.",
     starts=(CAMPAIGN,),
     compared=False,
     page="accuracy",
@@ -261,7 +261,7 @@ TESTED_PAIRS = Section(
 
 
 @metric(
-    "monitor", "cases", "mcq_rule", empty="These versions have no arm in common.", page="compare", starts=(CAMPAIGN,)
+    "monitor", "cases", "mcq_rule", empty="These versions have no format in common.", page="compare", starts=(CAMPAIGN,)
 )
 def report_monitor(
     request: MetricRequest,

@@ -48,7 +48,7 @@ _COMPARED: Mapping[ConditionPart, str] = {
     "doctor_prompt": "the doctor's prompt",
     "prompts": "prompts",
     "sampling": "sampling settings",
-    "cap": "the cap on messages",
+    "cap": "the maximum of messages",
     "persona": "persona",
     "pictures": "pictures",
     "openings": "openings",

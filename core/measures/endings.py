@@ -156,8 +156,8 @@ STANDARD = ScoringRule(
     "standard",
     "Standard rule",
     "Every conversation counts, however it ended. A choice is right if the answer contains it; the grader judges many "
-    "choices. Answers that a filter refused, that failed at the provider or that are not graded are excluded, and so is "
-    "a case without any answer that counts.",
+    "choices. Answers that a filter refused, that failed at the provider or that are not graded are excluded, and so "
+    "is a case without any answer that counts.",
 )
 RULES: tuple[ScoringRule, ...] = (
     ScoringRule(
@@ -460,8 +460,8 @@ SECTIONS = (
         figure="arm",
         axis="Accuracy",
         heads={
-            "arm": "Answer", "same_cases": "On the same cases", "same_cases_low": "Same, low", "same_cases_high": "Same, high",
-            "n_cases": "Cases",
+            "arm": "Answer", "same_cases": "On the same cases", "same_cases_low": "Same, low",
+            "same_cases_high": "Same, high", "n_cases": "Cases",
         },
         columns=(
             "model", "arm", "rule", "standard", "mean", "ci_low", "ci_high", "change", "same_cases", "same_cases_low",

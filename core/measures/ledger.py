@@ -140,7 +140,7 @@ def _mean_shares(
 @metric(
     "ledger",
     *CASES_OF_RUNS,
-    empty="There is no conversation whose facts can be judged: a campaign needs a multi-turn arm.",
+    empty="There is no conversation whose facts can be judged: a campaign needs multi-turn conversations.",
     starts=(CAMPAIGN,),
     page="failures",
 )

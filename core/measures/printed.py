@@ -355,8 +355,8 @@ TESTS_PRINTED = Section(
         "table", "model", "cases", "first", "second", "published", "published_adjusted", "p", "p_adjusted", "state",
         "ours", "same_model", "difference", "n",
     ),
-    help="Two formats of the model with this name, or else of the model with the most cases; p by the unpaired bootstrap, "
-    "corrected by Holm–Bonferroni over the rows of a printed table that are computed.",
+    help="Two formats of the model with this name, or else of the model with the most cases; p by the unpaired "
+    "bootstrap, corrected by Holm–Bonferroni over the rows of a printed table that are computed.",
     page="accuracy",
 )  # fmt: skip
 EXPERTS_PRINTED = Section(

@@ -40,7 +40,7 @@ from pages.kit.look import arm, duration, in_callback, plain
 from pages.kit.names import model_colours
 from pages.kit.notes import draw_view_notes
 from pages.kit.section import draw_result
-from pages.kit.view import in_words, names_on, narrow, offered, row_of_controls
+from pages.kit.view import FilterRow, ask_selection, names_on, offered
 from pages.kit.visitor import only
 
 _COLOUR: dict[Cause, tuple[str, str]] = {
@@ -52,8 +52,7 @@ _COLOUR: dict[Cause, tuple[str, str]] = {
 _GROUP = {"talk": "After a conversation", "vignette": "To the whole vignette", "all": "Both"}
 _WAIT_S = 3.0
 """Seconds to wait for a background process before its progress is drawn."""
-_RULES = """
-The first rule that applies decides; an answer has one cause.
+_RULES = """The first rule that applies decides; an answer has one cause.
 
 1. **Provider**: a provider failed or refused. Excluded, never counted as wrong.
 2. **Case**: the linter finds a fault that spoils the answer, or of 20 or more answers by 5 or more doctors to the \
@@ -74,10 +73,11 @@ Rules on words decide none of this. When people read marks by such rules, 26 of 
 """
 
 
-def draw_causes(selection: Selection) -> None:
+def draw_causes() -> None:
     """Ask for the answers, and draw their causes once these are computed."""
-    (case_set,) = selection.case_sets or ("",)
-    with row_of_controls():
+    row = FilterRow(failures_group="talk")
+    selection = ask_selection(offered(), "models", "datasets", "specialties", "questions", "rule", row=row)
+    with row.popover():
         group = choose(
             "Wrong answers",
             list(_GROUP),
@@ -86,12 +86,9 @@ def draw_causes(selection: Selection) -> None:
             shape="segments",
             help="Other formats are left out because they withhold or rewrite facts.",
         )
-        selection = narrow(selection, offered()[case_set], "questions", "rule")
+        judge = ask_judge()
     asked = replace(selection, formats=GROUPS[group])
-    judge = ask_judge()
     extract, work, selection, all_answers = attributing(asked, judge)
-    if all_answers is not None:
-        _draw_rest(all_answers, selection, seconds_for_all(asked))
     work.join(_WAIT_S)
     if work.running:
         doing = ("Looking for causes", "Reading the answers…", "failures", "trials")
@@ -116,21 +113,20 @@ def draw_causes(selection: Selection) -> None:
         clear_parameters(ANSWER)
         open_behind()
 
-    scope = f"{in_words(selection)}. {_GROUP[group]}."
     draw_result(
-        replace(CAUSES_SECTION, caption=scope),
+        replace(CAUSES_SECTION, help=f"{_GROUP[group]}. {_RULES}"),
         attributed.shares,
         names,
         name="causes_of_wrong_answers",
+        selection=selection,
         charts={"causes": causes_chart},
         on_row=list_answers,
     )
-    st.caption("Click a part of a bar for its answers.")
+    if all_answers is not None:
+        _draw_rest(all_answers, selection, seconds_for_all(asked))
     after = attributed.answers[attributed.answers["counted"] & attributed.answers["format"].isin(AFTER_CONVERSATION)]
     if not after.empty:
         _draw_judging(after, judge)
-    with st.expander("Rules for causes", icon=":material/rule:"):
-        st.markdown(_RULES)
     draw_conditions_behind({row["model"] for row in attributed.shares.figures}, selection, "these models")
     with behind("Wrong answers by cause", "Choose a row to read the answer and its cause."):
         draw_answers(
@@ -138,7 +134,7 @@ def draw_causes(selection: Selection) -> None:
             names_on(selection),
             lambda model, cause: answers_behind(extract, selection, model, cause),
         )
-    _draw_effects(attributed.effects, selection, scope)
+    _draw_effects(attributed.effects, selection)
 
 
 def _draw_rest(extract: Causes, sample: Selection, seconds: float) -> None:
@@ -207,10 +203,8 @@ def _draw_judging(after: pd.DataFrame, judge: Judge | None) -> None:
             draw_form("failures", trials=tuple(trials))
 
 
-def _draw_effects(effects: Sequence[Row], selection: Selection, scope: str) -> None:
-    st.header(EFFECTS_SECTION.title, anchor=False)
-    names = names_on(selection)
-    order = list(names)
+def _draw_effects(effects: Sequence[Row], selection: Selection) -> None:
+    order = list(names_on(selection))
     rows = sorted((row for row in effects if row["answers_left_out"]), key=lambda row: order.index(row["model"]))
     unjudged = sum(row["not_judged"] for row in effects)
     not_judged = (
@@ -219,15 +213,16 @@ def _draw_effects(effects: Sequence[Row], selection: Selection, scope: str) -> N
     if not rows:
         st.caption(f"No wrong answer here is caused by the patient. {not_judged}")
         return
+    st.header(EFFECTS_SECTION.title, anchor=False)
     draw_result(
-        replace(EFFECTS_SECTION, caption=f"{scope} {EFFECTS_SECTION.caption} {not_judged}"),
+        replace(EFFECTS_SECTION, help=not_judged),
         Result(EFFECTS_SECTION.title, tuple(rows)),
-        names,
+        names_on(selection),
         name="accuracy_without_patient",
+        selection=selection,
         charts={"effects": effects_chart},
         titled=False,
     )
-    st.caption(f"{EFFECTS_SECTION.caption} {not_judged}")
 
 
 def effects_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:

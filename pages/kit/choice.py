@@ -37,7 +37,8 @@ def draw_chosen(sections: Sequence[Section]) -> None:
     by_title = {section.title: section for section in sections}
     with row.own:
         section = by_title[choose("Measure", list(by_title), "measure", width=224)]
-    draw_section(section, _ask_selection(section, row), titled=False)
+    selection = _ask_selection(section, row)
+    draw_section(section, selection, titled=False, controls=row.own if len(section.controls) == 1 else row.popover())
 
 
 def _ask_selection(section: Section, row: FilterRow) -> Selection:

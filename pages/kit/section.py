@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from core.errors import AnamnesisError, UsageError
 from core.figures.report import caption_of, chart_of, panels_of
@@ -65,6 +66,7 @@ def draw_section(
     name: str = "",
     empty: str = "",
     titled: bool = True,
+    controls: DeltaGenerator | None = None,
 ) -> Result | None:
     """Draw a section for the trials of a selection.
 
@@ -80,6 +82,7 @@ def draw_section(
         name: Key of the figure and name of its files.
         empty: Text if there are no rows; by default the metric's.
         titled: Whether to draw the title.
+        controls: Where to draw the section's controls, such as the popover of a ``FilterRow``; by default in a row.
 
     Returns:
         The result that is drawn, or ``None`` if there is nothing to draw.
@@ -87,7 +90,7 @@ def draw_section(
     metric = section.metric
     if titled:
         st.header(section.title, anchor=False)
-    chosen = {**section.options, **(options or {}), **_ask_options(section)}
+    chosen = {**section.options, **(options or {}), **_ask_options(section, controls)}
     try:
         result = section_result(section, selection, chosen)
     except AnamnesisError as error:
@@ -187,13 +190,13 @@ def words_of(result: Result, selection: Selection) -> dict[str, str]:
     return words
 
 
-def _ask_options(section: Section) -> dict[str, Any]:
+def _ask_options(section: Section, where: DeltaGenerator | None) -> dict[str, Any]:
     """Draw controls for the options in the section's ``controls`` and return the chosen values."""
     parameters = {option.name: option for option in section.metric.options()}
     chosen = dict[str, Any]()
     if not section.controls:
         return chosen
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+    with where or st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         for name in section.controls:
             option = parameters[name]
             kind, words = get_args(option.annotation)[:2] if get_origin(option.annotation) is Annotated else (str, "")

@@ -51,7 +51,8 @@ def test_every_part_and_tab_of_every_page_opens(filled: bool, database: Path, op
     for page in (*TITLES, *PARTS):
         app = open_page(page)
         faults += [f"{page}: {fault}" for fault in (*trouble(app), *commands_in(app))]
-        for key, titles in tabs_of(app).items():
+        shown = {box.key: box.options for box in app.selectbox if box.label in ("Show", "Measure")}
+        for key, titles in (tabs_of(app) | shown).items():
             for title in titles[1:]:
                 opened = open_page(page, **{key: title})
                 faults += [f"{page}, {title}: {fault}" for fault in (*trouble(opened), *commands_in(opened))]

@@ -34,7 +34,7 @@ LEAST_WITH_ROWS = 50
 
 def declared() -> Iterator[Section]:
     pages = {section.page for module in modules() for section in getattr(module, "SECTIONS", ())}
-    for page in sorted(pages | {"measures"}):
+    for page in sorted(pages | {""}):
         yield from sections(page)
 
 

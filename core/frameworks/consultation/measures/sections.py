@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from core.frameworks.consultation.measures import prefixes, summary
@@ -166,6 +167,15 @@ ORDER = Section(
     folded=True,
     page="quality",
 )
+TOLD = replace(
+    ORDER,
+    title="Topics that patients told, by their words",
+    kind="told",
+    columns=("model", "topic", "told_mean", "told_ci_low", "told_ci_high", "told_n_cases"),
+    caption="Share of conversations in which the patient’s messages contain the words of an item of the case.",
+    help="Words cannot judge meaning: compare topics and doctors, not single conversations.",
+    page="failures",
+)
 BY_ITEMS = Section(
     "Shorter and longer histories",
     summary.report,
@@ -205,4 +215,4 @@ PATIENT = Section(
     words=_WORDS,
     page="quality",
 )
-SECTIONS = (FIGURES, UNCOVERED, CURVES, ACCURACY, ORDER, BY_ITEMS, CHANGE, PATIENT)
+SECTIONS = (FIGURES, UNCOVERED, CURVES, ACCURACY, ORDER, TOLD, BY_ITEMS, CHANGE, PATIENT)
