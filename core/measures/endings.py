@@ -456,7 +456,9 @@ SECTIONS = (
         "What if other rules had been used?",
         report,
         {"part": "rules"},
-        kind="what_if",
+        kind="dots",
+        series="model",
+        place="rule",
         figure="arm",
         axis="Accuracy",
         heads={
@@ -467,7 +469,7 @@ SECTIONS = (
             "model", "arm", "rule", "standard", "mean", "ci_low", "ci_high", "change", "same_cases", "same_cases_low",
             "same_cases_high", "concerned", "changed", "n_answers", "n_excluded", "n_cases",
         ),
-        caption="Accuracy re-scored from stored answers, without new requests. Dotted: the standard rule.",
+        caption="Accuracy re-scored from stored answers, without new requests.",
         help="This shows the effect of a scoring rule, not of another stopping rule, under which conversations would "
         "have continued. Change: accuracy minus that of the standard rule; on the same cases: on cases that both rules "
         "keep. Concerned: answers under the rule; changed: answers that count differently; excluded: answers that do "

@@ -1,6 +1,5 @@
 """Why conversations ended, how long they were, and accuracy under other scoring rules."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -10,7 +9,6 @@ import streamlit as st
 
 from core.events import FORMATS, QUESTION_TYPES
 from core.figures.curves import Point, curves
-from core.figures.marks import Mark, dots
 from core.figures.style import Axis
 from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.measures.base import Result, Row
@@ -37,9 +35,8 @@ def draw_endings() -> None:
         draw_empty("No conversation is stored yet.", CAMPAIGN, RELEASE, icon="forum")
         return
     selection = ask_selection(offers, "models", "datasets", "specialties")
-    names = {str(reason): words for reason, words in END_SHORT.items()}
     opens = partial(open_counted, selection)
-    reasons = draw_section(REASONS, selection, names=names, name="endings_reasons", on_row=opens, titled=False)
+    reasons = draw_section(REASONS, selection, names=END_SHORT, name="endings_reasons", on_row=opens, titled=False)
     if reasons is None:
         return
     draw_section(WITHOUT_DIAGNOSIS, selection, name="endings")
@@ -107,7 +104,7 @@ def _draw_what_if(selection: Selection) -> None:
         return
     names = {**names_on(selection), **{rule.key: rule.label for rule in rules}}
     result = Result(WHAT_IF.title, tuple(rows))
-    draw_result(WHAT_IF, result, names, name="endings_what_if", charts={"what_if": what_if_chart})
+    draw_result(WHAT_IF, result, names, name="endings_what_if")
 
 
 def _rescored(selection: Selection, chosen_arm: Arm) -> list[Row]:
@@ -120,34 +117,3 @@ def _next_to_standard(row: Row, rows: Sequence[Row]) -> Row:
     change = None if row.estimate is None or before is None else float(changes(row.estimate, before))
     label = {"model": row["model"], "arm": arm(row["format"], row["question_type"]), "rule": row["rule"]}
     return replace(row, label=label, more={**row.more, "standard": before, "change": change})
-
-
-def what_if_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
-    """Return the accuracies of one arm: a row for each rule, a dot with interval for each model.
-
-    A dotted line marks a model’s accuracy under the standard rule.
-    """
-    colours = model_colours(list(names))
-    marks = [
-        Mark(
-            row["rule"],
-            row.estimate,
-            row.low,
-            row.high,
-            row["model"],
-            words=f"{row['change']:+.3f} to the standard rule<br>{row.n:,} cases, "
-            f"{row['n_answers']:,} answers; the rule concerns {row['concerned']:,}",
-        )
-        for row in rows
-        if row.estimate is not None and row["change"] is not None
-    ]
-    models = {model: words for model, words in names.items() if any(mark.series == model for mark in marks)}
-    labels = {row["rule"]: names[row["rule"]].replace(": ", ":<br>") for row in rows}
-    top = min(1.02, math.ceil(10 * max((mark.high or 0.0 for mark in marks), default=1)) / 10)
-    axis = Axis("Accuracy", (0, top), ".1f", 0.1 if top < 0.7 else 0.2)
-    figure = dots(marks, models, colours, axis, places=labels, legend=True, dark=dark)
-    for mark in marks:
-        if mark.place == STANDARD.key:
-            line = {"color": colours[mark.series], "width": 1, "dash": "dot"}
-            figure.add_vline(mark.estimate, line=line, opacity=0.6)
-    return figure

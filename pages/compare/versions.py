@@ -4,18 +4,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import pandas as pd
 import streamlit as st
 
 from core.datasets.published import printed_sets
 from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.measures.accuracy import printed_twice
-from core.measures.base import Counted, Note, Result, Row, Section, Side
+from core.measures.base import Note, Result, Row, Section
 from core.measures.choice_rules import rules_in_words
 from core.measures.compare import difference_rows, report_monitor, without_shared_cases
+from core.measures.endings import REASONS, WITHOUT_DIAGNOSIS
 from core.measures.notes import detectable_notes
 from core.stats.corrections import LABELS, Correction
-from core.store.queries.trials import courses
 from core.store.selection import Selection
 from pages.compare.lineage import (
     PUBLISHED,
@@ -31,20 +30,17 @@ from pages.compare.lineage import (
     stored_versions,
     versions_of,
 )
-from pages.kit.behind import behind_row
-from pages.kit.cached import ask
 from pages.kit.cases import open_behind
 from pages.kit.controls import choose, choose_several
 from pages.kit.empty import draw_empty
 from pages.kit.figures import draw_conditions, draw_setting_differences
 from pages.kit.look import END_SHORT, arm, plain
 from pages.kit.names import RELEASED, dataset_name, label_of, model_name
-from pages.kit.navigation import lead_to
 from pages.kit.notes import basis, notes_on
-from pages.kit.section import draw_result
+from pages.kit.section import draw_result, draw_section
 from pages.kit.stored import conditions, known_case_sets, runs_behind
 from pages.kit.subjects import Subject, subject_names
-from pages.kit.tables import draw_table, percents
+from pages.kit.tables import draw_table
 from pages.kit.view import CaseSetOptions, FilterRow, ask_selection
 
 ACCURACY = Section(
@@ -152,7 +148,10 @@ def draw_versions() -> None:
     if not changes:
         return
     _draw_steps(choice, rows, changes)
-    _draw_courses(choice)
+    if not choice.split:
+        of_versions = Selection(case_sets=(choice.case_set,), conditions=choice.versions)
+        for section in (REASONS, WITHOUT_DIAGNOSIS):
+            draw_section(section, of_versions, names=END_SHORT, name=f"monitoring_{section.options['part']}")
     draw_setting_differences(condition_names, conditions(choice.case_set), "these versions")
     draw_conditions(condition_names, conditions(choice.case_set))
     _draw_groups(choice)
@@ -252,33 +251,6 @@ def _draw_steps(choice: VersionsChoice, rows: Sequence[Row], changes: Sequence[R
     unlike_bars = means_unlike_bars(changes, [row for row in rows if not row.source])
     if unlike_bars:
         st.markdown("These means differ:\n" + "\n".join(f"- {plain(line)}" for line in unlike_bars))
-
-
-def _draw_courses(choice: VersionsChoice) -> None:
-    """Draw the length and the endings of each version's conversations."""
-    selection = Selection(case_sets=(choice.case_set,), mcq_rule=choice.selection.mcq_rule)
-    stored = ask(courses, selection)
-    course_of = {version: stored[version] for version in choice.versions if version in stored}
-    if not course_of:
-        return
-    reasons = [reason for reason in END_SHORT if any(reason in course.endings for course in course_of.values())]
-    table = pd.DataFrame(
-        {
-            "Version": model_name(version),
-            "Conversations": course.conversations,
-            "Doctor's turns (mean)": round(course.mean_turns or 0.0, 2),
-            **{END_SHORT[r]: course.endings.get(r, 0) / course.conversations for r in reasons},
-        }
-        for version, course in course_of.items()
-    )
-    st.header("How the conversations went", anchor=False)
-    links = [behind_row(selection, Counted((Side(version),), staffed=True)) for version in course_of]
-    draw_table(
-        table,
-        "monitoring_conversations",
-        percents(*table.columns[3:]),
-        on_row=lambda row: lead_to("transcripts", **links[row]),
-    )
 
 
 def _open_step(step: Row, case_set: str) -> None:

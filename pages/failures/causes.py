@@ -9,16 +9,15 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from core.figures.marks import Mark, dots
-from core.figures.shares import Segment, stacked
 from core.figures.style import Axis
 from core.jobs.background import job_at
 from core.judging.judgement import Judge
-from core.measures.attribution import AFTER_CONVERSATION, Cause
+from core.measures.attribution import AFTER_CONVERSATION
 from core.measures.base import Result, Row
 from core.measures.failures import CAUSES_SECTION, EFFECTS_SECTION, Causes
 from core.measures.notes import read_sample_size
 from core.store.selection import Selection
-from pages.failures.answers import ANSWER, ORDER, draw_answers
+from pages.failures.answers import ANSWER, draw_answers
 from pages.failures.data import (
     GROUPS,
     answers_behind,
@@ -43,12 +42,6 @@ from pages.kit.section import draw_result
 from pages.kit.view import FilterRow, ask_selection, names_on, offered
 from pages.kit.visitor import only
 
-_COLOUR: dict[Cause, tuple[str, str]] = {
-    "doctor_never_asked": ("#D55E00", "white"), "doctor_concluded_wrongly": ("#0072B2", "white"),
-    "doctor_refused": ("#F0E442", "#1A2B2B"),
-    "patient": ("#E69F00", "#1A2B2B"), "not_judged": ("#C4C9C9", "#1A2B2B"), "grader": ("#56B4E9", "#1A2B2B"),
-    "case": ("#CC79A7", "#1A2B2B"), "provider": ("#8C8C8C", "white"),
-}  # fmt: skip
 _GROUP = {"talk": "After a conversation", "vignette": "To the whole vignette", "all": "Both"}
 _WAIT_S = 3.0
 """Seconds to wait for a background process before its progress is drawn."""
@@ -119,7 +112,6 @@ def draw_causes() -> None:
         names,
         name="causes_of_wrong_answers",
         selection=selection,
-        charts={"causes": causes_chart},
         on_row=list_answers,
     )
     if all_answers is not None:
@@ -159,29 +151,6 @@ def _draw_rest(extract: Causes, sample: Selection, seconds: float) -> None:
             key="failures_all_begin",
             **only("run"),
         )
-
-
-def causes_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
-    """Return a bar for each model, made of the shares of causes of its wrong answers."""
-    place = {(row["model"], row["cause"]): number for number, row in enumerate(rows)}
-    wrong = {row["model"]: row["wrong"] for row in rows if row["wrong"]}
-    models = [model for model in names if model in wrong]
-    segments = []
-    for cause in ORDER:
-        numbers = [place[model, cause] for model in models]
-        of_cause = [rows[number] for number in numbers]
-        segments.append(
-            Segment(
-                CAUSE[cause][0],
-                *_COLOUR[cause],
-                [row.estimate or 0.0 for row in of_cause],
-                [row["n"] for row in of_cause],
-                [(str(number),) for number in numbers],
-                [f"95 % interval {row.low:.1%} – {row.high:.1%}" for row in of_cause],
-            )
-        )
-    labels = [f"{names[model]}<br>n = {wrong[model]:,}" for model in models]
-    return stacked(labels, segments, "Share of wrong answers", "answers", percent=True, row=56, dark=dark)
 
 
 def _draw_judging(after: pd.DataFrame, judge: Judge | None) -> None:

@@ -62,7 +62,7 @@ def draw_section(
     options: Mapping[str, Any] | None = None,
     charts: Mapping[str, Chart] | None = None,
     on_row: Callable[[Row], None] | None = None,
-    names: Mapping[str, str] | None = None,
+    names: Mapping[Any, str] | None = None,
     name: str = "",
     empty: str = "",
     titled: bool = True,

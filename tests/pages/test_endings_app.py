@@ -21,7 +21,7 @@ from tests.core.store.builders import (
     graded,
     write_journal,
 )
-from tests.support.pages import trouble, words
+from tests.support.pages import trouble
 from tests.support.stores import copy_of
 
 Open = Callable[..., AppTest]

@@ -1,4 +1,4 @@
-"""Other measures on Quality: a metric of an extension folder is drawn with its options, filters and notes, and no page knows it."""
+"""A metric of an extension is drawn on Quality with its options, filters and notes, and no page knows it."""
 
 from __future__ import annotations
 
