@@ -477,9 +477,10 @@ class Section:
     ``options`` of the metric are fixed here; ``controls`` are the options that users choose on the page. ``kind`` is a
     kind of ``core.figures.report.chart_of``, or the name of a chart that the page draws itself. ``series``, ``place``
     and ``panel`` name the parts of the rows' labels that make colours, places and panels; if empty, the figure chooses.
-    ``figure`` is the part of the label that gets one figure for each value. ``by_size``: the smallest estimate comes
-    first, in figure and table. ``axis`` is the title of the estimate's axis and the head of its column; ``caption``
-    explains the figure, ``compared`` what the rows are compared with.
+    ``figure`` is the part of the label that gets one figure for each value. ``estimate`` names a further estimate of
+    the rows that is drawn instead, with the columns _mean, _ci_low, _ci_high and _n_cases. ``by_size``: the smallest
+    drawn estimate comes first, in figure and table. ``axis`` is the title of the estimate's axis and the head of its
+    column; ``caption`` explains the figure, ``compared`` what the rows are compared with.
 
     ``columns`` are those of the table, in order; if empty, all. ``heads`` are their titles; ``folded``: the table opens
     on a click. ``words`` are display names of values of labels, ``colours`` those of values of the series.
@@ -497,6 +498,7 @@ class Section:
     place: str = ""
     panel: str = ""
     figure: str = ""
+    estimate: str = ""
     by_size: bool = False
     axis: str = ""
     caption: str = ""

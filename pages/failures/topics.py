@@ -7,8 +7,6 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from core.figures.heat import HeatCell, heat
-from core.figures.marks import Mark, dots
-from core.figures.style import Axis
 from core.judging.judgement import Judge
 from core.measures.base import Row
 from core.measures.ledger import FAULTS_SECTION, TOPICS_SECTION, ItemMark, judge_key, read_conversations
@@ -19,7 +17,6 @@ from pages.kit.cached import read
 from pages.kit.case.facts import ask_judge, draw_form, judge_words, people_words
 from pages.kit.controls import choose
 from pages.kit.empty import draw_empty
-from pages.kit.names import model_colours
 from pages.kit.section import draw_result, draw_section, section_result, words_of
 from pages.kit.view import FilterRow, ask_selection, offered
 
@@ -65,13 +62,11 @@ def _draw_told(selection: Selection) -> None:
     if not conversations:
         draw_empty(TOPICS_SECTION.metric.empty, *TOPICS_SECTION.metric.starts)
         return
-    told = next(section for section in sections("failures") if section.kind == "told")
+    told = next(section for section in sections("failures") if section.estimate == "told")
     result = section_result(told, selection)
     rows = tuple(row for row in result.figures if row["topic"] not in SHOWN)  # what a patient can tell
     names = words_of(result, selection)
-    draw_result(
-        told, replace(result, rows=rows), names, charts={"told": told_chart}, name="topics_told", selection=selection
-    )
+    draw_result(told, replace(result, rows=rows), names, name="topics_told", selection=selection)
     st.info(
         f"Not judged: which facts were never asked for in these {conversations:,} conversations. Only a model can "
         "judge it, under **Have a model judge these conversations**.",
@@ -88,28 +83,6 @@ def _draw_judged(selection: Selection, judge: Judge, mark: ItemMark) -> None:
     if draw_section(section, selection, options=options_of_mark, charts=charts, name=name, titled=False):
         draw_section(FAULTS_SECTION, selection, options=options, name="faults")
         st.caption(f"Judged by {judge_words(judge)}, with a quotation for each. {people_words(judge)}")
-
-
-def told_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
-    """Return the share of conversations in which the patient told each topic, the least often told on top."""
-    shares: dict[str, list[float]] = {}
-    for row in rows:
-        shares.setdefault(row["topic"], []).append(row["told_mean"])
-    topics = sorted(shares, key=lambda topic: sum(shares[topic]) / len(shares[topic]))
-    marks = [
-        Mark(
-            names[row["topic"]],
-            row["told_mean"],
-            row["told_ci_low"],
-            row["told_ci_high"],
-            row["model"],
-            words=f"{row['told_n_cases']:,} cases",
-        )
-        for row in rows
-    ]
-    models = {model: words for model, words in names.items() if any(row["model"] == model for row in rows)}
-    axis, places = Axis("Conversations in which it is told", (0, 1.02), ".0%", None, ".1%"), [names[t] for t in topics]
-    return dots(marks, models, model_colours(models), axis, places=places, legend=True, dark=dark)
 
 
 def topics_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:

@@ -1,6 +1,6 @@
 """A section of a page: one metric with controls, notes, figure, table, download, and links to the conversations."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import NoneType
@@ -134,26 +134,22 @@ def draw_result(
     if it is given.
     """
     names = {**names, **section.words}
+    rows = result.figures
+    drawn = [_with_estimate(row, section.estimate) for row in rows]
     if section.by_size:
-        ordered = sorted(result.figures, key=lambda row: (row.estimate is None, row.estimate or 0.0))
-        result = replace(result, rows=tuple(ordered))
+        order = sorted(range(len(drawn)), key=lambda n: (drawn[n].estimate is None, drawn[n].estimate or 0.0))
+        drawn, result = [drawn[n] for n in order], replace(result, rows=tuple(rows[n] for n in order))
     clicked, figure = on_row, st.container()
     draw_notes(result.notes, section.metric.page)  # before the figure is drawn, because its pictures have these notes
     if section.kind != "table":
         with figure:
             scope = f"{in_words(selection)}." if selection is not None else ""
             own_chart = (charts or {}).get(section.kind)
-            _draw_charts(section, result, names, own_chart, clicked, name, scope, titled=titled)
+            _draw_charts(section, drawn, names, own_chart, clicked, name, scope, titled=titled)
     _draw_reading(section, result, correction)
     if on_row is None and selection is not None and any(row.counts for row in result.figures):
         on_row = partial(open_counted, selection)
     _draw_table(section, result, names, on_row, name, selection)
-
-
-def draw_sections(sections: Iterable[Section], selection: Selection, **options: Any) -> None:
-    """Draw sections below each other; ``options`` are passed to ``draw_section``."""
-    for section in sections:
-        draw_section(section, selection, **options)
 
 
 def section_result(section: Section, selection: Selection, options: Mapping[str, Any] | None = None) -> Result:
@@ -232,9 +228,16 @@ def _choices(kind: Any) -> list[str]:
     return [choice for part in get_args(kind) for choice in _choices(part)]
 
 
+def _with_estimate(row: Row, name: str) -> Row:
+    if not name:
+        return row
+    estimate, low, high, n = (row.more[f"{name}_{part}"] for part in ("mean", "ci_low", "ci_high", "n_cases"))
+    return replace(row, estimate=estimate, low=low, high=high, n=n)
+
+
 def _draw_charts(
     section: Section,
-    result: Result,
+    rows: Sequence[Row],
     names: Mapping[str, str],
     own_chart: Chart | None,
     on_row: Callable[[Row], None] | None,
@@ -248,18 +251,18 @@ def _draw_charts(
     ``scope`` names the selection in the captions of pictures.
     """
     by_value: dict[Any, list[Row]] = {}
-    for row in result.figures:
+    for row in rows:
         by_value.setdefault(row.label.get(section.figure) if section.figure else None, []).append(row)
-    several_panels = section.panel and len({row.label.get(section.panel) for row in result.figures}) > 1
+    several_panels = section.panel and len({row.label.get(section.panel) for row in rows}) > 1
     side_by_side = len(by_value) > 1 and not several_panels
     columns = st.columns(2) if side_by_side else [st.container()]
-    for number, (value, rows) in enumerate(by_value.items()):
+    for number, (value, of_value) in enumerate(by_value.items()):
         with columns[number % len(columns)]:
             title = section.title if value is None else f"{_word(section.figure, value, names)}"
             place = key if value is None else f"{key}_{value}"
             own_title = value is not None or titled
             section_of_value = section if value is None or section.axis else replace(section, axis=title)
-            _draw_chart(section_of_value, rows, title, names, own_chart, on_row, place, scope, titled=own_title)
+            _draw_chart(section_of_value, of_value, title, names, own_chart, on_row, place, scope, titled=own_title)
 
 
 def _draw_reading(section: Section, result: Result, correction: str) -> None:

@@ -13,6 +13,7 @@ from core.frameworks.consultation.measures.sections import (
     MEASURE,
     ORDER,
     PATIENT,
+    TOLD,
     UNCOVERED,
     VIRTUE_RULES,
 )
@@ -29,7 +30,7 @@ from pages.kit.notes import basis
 from pages.kit.section import draw_section
 from pages.kit.view import FilterRow, names_on
 from pages.quality.asked import draw_words, history
-from pages.quality.history.charts import differences_chart, groups_chart, order_chart, recall_chart
+from pages.quality.history.charts import differences_chart, groups_chart, recall_chart
 from pages.quality.history.solving import draw_solving
 from pages.quality.history.tables import draw_doctors
 
@@ -82,7 +83,8 @@ def draw_course(selection: Selection, row: FilterRow) -> None:
         speaker = choose("Whose words", list(_SPEAKERS), "history_who", names=_SPEAKERS, shape="segments")
     draw_section(CURVES, selection, options={"speaker": speaker}, name="history_curve", titled=False)
     draw_solving(selection)
-    draw_section(ORDER, selection, charts={"order": order_chart}, name="history_order")
+    for section in (ORDER, TOLD):
+        draw_section(section, selection, name=f"history_order{section.estimate}")
     measure = choose("Measure", list(MEASURE), "history_group_measure", names=lambda m: MEASURE[m][0], width=224)
     name, meaning = MEASURE[measure]
     section = replace(BY_ITEMS, title=f"{BY_ITEMS.title}: {name}", help=f"{BY_ITEMS.help} {meaning}")

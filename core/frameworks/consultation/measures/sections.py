@@ -150,9 +150,13 @@ ORDER = Section(
     "Order of inquiry",
     summary.report,
     {"part": "order"},
-    kind="order",
-    help="Topics of the cases’ items, the earliest on top. Left: the share of the dialogue at which the patient first "
-    "tells the topic, over conversations in which it is told. Right: the share of conversations in which it is told.",
+    kind="dots",
+    series="model",
+    place="topic",
+    by_size=True,
+    axis="First told, as share of the dialogue",
+    caption="Topics of the cases’ items, the earliest on top.",
+    help="The share of the dialogue at which the patient first tells it, over conversations in which it is told.",
     heads={
         **_HEADS,
         "mean": "First told at",
@@ -170,7 +174,8 @@ ORDER = Section(
 TOLD = replace(
     ORDER,
     title="Topics that patients told, by their words",
-    kind="told",
+    estimate="told",
+    axis="Conversations in which it is told",
     columns=("model", "topic", "told_mean", "told_ci_low", "told_ci_high", "told_n_cases"),
     caption="Share of conversations in which the patient’s messages contain the words of an item of the case.",
     help="Words cannot judge meaning: compare topics and doctors, not single conversations.",
