@@ -98,6 +98,8 @@ def draw_causes() -> None:
     if attributed.answers.empty:
         draw_view_notes(names_on(selection), selection.conditions or (), selection)
         draw_no_match("No wrong answer matches. Choose other answers, or remove a filter.")
+        if all_answers is not None:
+            _draw_rest(all_answers, selection, seconds_for_all(asked))
         return
     names: dict[str, str] = {**names_on(selection), **{str(cause): words for cause, (words, *_) in CAUSE.items()}}
 

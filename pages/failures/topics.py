@@ -33,7 +33,7 @@ def draw_topics() -> None:
 
     Before a model has judged a conversation, draw the topics that patients told, by their words.
     """
-    row = FilterRow(failures_facts="never_elicited")
+    row = FilterRow()
     selection = ask_selection(offered(), "models", "datasets", "specialties", row=row)
     with row.popover():
         judge = ask_judge()

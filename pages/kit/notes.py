@@ -60,6 +60,14 @@ def forget_notes() -> None:
     st.session_state[_SEVERE_TEXTS], st.session_state[_DRAWN_TEXTS] = [], []
 
 
+def first_time(text: str) -> bool:
+    """Return whether a note, or a sentence on what is missing, is new on this page."""
+    drawn = st.session_state.setdefault(_DRAWN_TEXTS, [])
+    new = text not in drawn
+    drawn += [text] * new
+    return new
+
+
 def warnings_shown() -> str:
     """Return the severe notes drawn so far, for exported pictures and files."""
     return " ".join(st.session_state.get(_SEVERE_TEXTS, ()))
@@ -77,9 +85,7 @@ def draw_notes(notes: Iterable[Note], here: str = "") -> None:
 
     Severe notes are also in every file and picture drawn afterwards. ``here`` is the current page, which is not linked.
     """
-    drawn_texts = st.session_state.setdefault(_DRAWN_TEXTS, [])
-    new_notes = [note for note in dict.fromkeys(notes) if note.text not in drawn_texts]
-    drawn_texts += [note.text for note in new_notes]
+    new_notes = [note for note in dict.fromkeys(notes) if first_time(note.text)]
     new_notes.sort(key=lambda note: note.severity != "high")
     severe = [note for note in new_notes if note.severity == "high"]
     st.session_state.setdefault(_SEVERE_TEXTS, []).extend(note.text for note in severe)

@@ -27,7 +27,7 @@ from pages.kit.figures import draw_figure
 from pages.kit.look import FORMAT, QUESTION_TYPE, RULE, STARS, plain
 from pages.kit.names import dataset_name, model_colours, model_name
 from pages.kit.navigation import lead_to
-from pages.kit.notes import draw_notes
+from pages.kit.notes import draw_notes, first_time
 from pages.kit.tables import draw_as_table, draw_table
 from pages.kit.view import in_words, names_of, names_on
 
@@ -81,27 +81,30 @@ def draw_section(
         names: Further label values in words.
         name: Key of the figure and name of its files.
         empty: Text if there are no rows; by default the metric's.
-        titled: Whether to draw the title.
+        titled: Whether to draw the title, if there are rows.
         controls: Where to draw the section's controls, such as the popover of a ``FilterRow``; by default in a row.
 
     Returns:
         The result that is drawn, or ``None`` if there is nothing to draw.
     """
-    metric = section.metric
-    if titled:
-        st.header(section.title, anchor=False)
+    metric, head = section.metric, st.container()
     chosen = {**section.options, **(options or {}), **_ask_options(section, controls)}
     try:
         result = section_result(section, selection, chosen)
     except AnamnesisError as error:
-        draw_error(error)
+        if first_time(str(error)):
+            draw_error(error)
         return None
     if not result.rows:
+        if not first_time(empty or metric.empty):
+            return None
         if narrowed() and why_empty(metric, MetricRequest(Store(), selection, query=read), chosen).filtered:
             draw_no_match(f"The filters leave nothing: {plain(in_words(selection))}.", name=name or metric.name)
         else:
             draw_empty(plain(empty or metric.empty), *(() if empty else metric.starts))
         return None
+    if titled:
+        head.header(section.title, anchor=False)
     draw_result(
         section,
         result,

@@ -31,7 +31,7 @@ def draw_rubrics() -> None:
     if not conditions():
         draw_empty("No conversation is stored yet.", CAMPAIGN, RELEASE, icon="rule")
         return
-    row = FilterRow(rubric_judge=None)
+    row = FilterRow()
     rubrics = {name: entry.form.title for name, entry in read(rubric_entries).items()}
     last = read(read_rubric_outcomes, Selection()).rubric
     default = name_of(last) if last else None

@@ -42,6 +42,21 @@ def test_every_page_opens_on_an_empty_database(open_page: Open) -> None:
     assert {page for page, app in opened.items() if app.info and not app.get("page_link")} <= {"runs"}
 
 
+def test_addresses_of_former_tabs_and_pages_lead_to_where_they_went(open_page: Open) -> None:
+    former = {
+        ("accuracy", "acc_tab", "Differences between arms"): ("Compare", "cmp_part", "Formats and questions"),
+        ("compare", "cmp_what", "Arms of one model"): ("Compare", "cmp_part", "Formats and questions"),
+        ("failures", "failures_tab", "Urgency"): ("Conversation quality", "quality_part", "Urgency"),
+        ("quality", "measure", "Power"): ("Accuracy", "acc_tab", "Repeatability, power, cost"),
+        ("quality", "measure", "Unsaid in summaries"): ("Conversation quality", "quality_part", "Other measures"),
+    }
+    led = {}
+    for (page, key, value), (_, tab, _) in former.items():
+        app = open_page(page, **{key: value})
+        led[page, key, value] = (app.title[0].value, tab, app.session_state[tab])
+    assert led == former
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("filled", [False, True])
 def test_every_part_and_tab_of_every_page_opens(filled: bool, database: Path, open_page: Open) -> None:

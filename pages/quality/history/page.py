@@ -52,7 +52,7 @@ _VIEWS = {
 def draw_history() -> None:
     """Draw the chosen figures; without conversations, the published figures and how to begin."""
     stored = stored_histories()
-    row = FilterRow(history_published=None, history_bounds=False)
+    row = FilterRow(history_bounds=False)
     if not stored.offers:
         dataset = ask_published(row)
         draw_doctors(published_rows(dataset) if dataset else [], {}, (), bounds=False)
