@@ -185,7 +185,7 @@ def draw_habits(view: CareView) -> None:
         view.draw(section, titled=section is not QUERIES)
 
 
-_VIEWS = {
+_VIEWS: dict[str, Callable[[CareView], None]] = {
     "Profile": draw_profile,
     "Asked and missed": lambda view: draw_asked(view.selection),
     "Static and conversation": draw_scatter,

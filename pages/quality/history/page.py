@@ -1,5 +1,6 @@
 """History taking: information uncovered, course of the dialogue, the patient’s quality, and single cases."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -38,7 +39,7 @@ def stored_histories() -> StoredHistories:
     return StoredHistories(offers, lost)
 
 
-_VIEWS = {
+_VIEWS: dict[str, Callable[[Selection, FilterRow], None]] = {
     "Figures": draw_overview,
     "Asked and missed": lambda selection, row: draw_asked(selection),
     "Course of the dialogue": draw_course,
