@@ -66,7 +66,8 @@ def _draw_told(selection: Selection) -> None:
     result = section_result(told, selection)
     rows = tuple(row for row in result.figures if row["topic"] not in SHOWN)  # what a patient can tell
     names = words_of(result, selection)
-    draw_result(told, replace(result, rows=rows), names, name="topics_told", selection=selection)
+    if rows:
+        draw_result(told, replace(result, rows=rows), names, name="topics_told", selection=selection)
     st.info(
         f"Not judged: which facts were never asked for in these {conversations:,} conversations. Only a model can "
         "judge it, under **Have a model judge these conversations**.",

@@ -84,7 +84,7 @@ def draw_course(selection: Selection, row: FilterRow) -> None:
     draw_section(CURVES, selection, options={"speaker": speaker}, name="history_curve", titled=False)
     draw_solving(selection)
     for section in (ORDER, TOLD):
-        draw_section(section, selection, name=f"history_order{section.estimate}")
+        draw_section(section, selection, name=f"history_{section.estimate or 'order'}")
     measure = choose("Measure", list(MEASURE), "history_group_measure", names=lambda m: MEASURE[m][0], width=224)
     name, meaning = MEASURE[measure]
     section = replace(BY_ITEMS, title=f"{BY_ITEMS.title}: {name}", help=f"{BY_ITEMS.help} {meaning}")
