@@ -154,7 +154,10 @@ def _shares(rows: Sequence[Row], chart: _Chart, values: Sequence[str], title: st
         shares = [0.0 if number is None else rows[number].estimate or 0.0 for number in found]
         counts = [round(share * size) for share, size in zip(shares, sizes.values(), strict=True)]
         ink = chart.inks[value]
-        return Segment(chart.names[value], ink, text_on(ink), shares, counts, [(str(number),) for number in found])
+        bounds = [(None, None) if number is None else (rows[number].low, rows[number].high) for number in found]
+        hover = [f"95 % interval {low:.1%} – {high:.1%}" if low is not None else "" for low, high in bounds]
+        data = [(str(number),) for number in found]
+        return Segment(chart.names[value], ink, text_on(ink), shares, counts, data, hover)
 
     segments = [segment(value) for value in values]
     whole = all(math.isclose(sum(part.shares[bar] for part in segments), 1) for bar in range(len(sizes)))

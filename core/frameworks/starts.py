@@ -119,12 +119,12 @@ TERMS = Start(
     {"patients_tab": "Against experts"},
 )
 URGENCY = Start(
-    "Ask how urgent they are", "job judge urgency_forced", "failures", "e911_emergency", {"failures_tab": "Urgency"}
+    "Ask how urgent they are", "job judge urgency_forced", "quality", "e911_emergency", {"quality_part": "Urgency"}
 )
 URGENCY_WORDS = Start(
     "Have a model read what the doctors advised",
     "job judge urgency_words --by MODEL",
-    "failures",
+    "quality",
     "gavel",
-    {"failures_tab": "Urgency"},
+    {"quality_part": "Urgency"},
 )

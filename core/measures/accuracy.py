@@ -420,7 +420,7 @@ _ABOUT_TABLES = {
     4: "Table 4 repeats table 1's intervals by mistake, so its figures have no interval.",
     22: "Table 22's free responses come from an unnamed part of the cases.",
     19: "GPT-4V was tested on 74 cases with images, not the 2,004.",
-    1: "The GPT models had an older doctor's prompt and no cap of messages; the open models had a cap.",
+    1: "The GPT models had an older doctor's prompt and no maximum of messages; the open models had one.",
 }
 
 

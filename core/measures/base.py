@@ -94,7 +94,7 @@ class Measure(ABC):
     title: ClassVar[str] = ""
     """What it measures, in a few words; if empty, the name is shown."""
     page: ClassVar[str] = ""
-    """The page that shows its scores; if empty, More measures does."""
+    """The page that shows its scores; if empty, Quality does, among the other measures."""
 
     @abstractmethod
     def scores(self, record: Record) -> Iterable[Score]:
@@ -417,9 +417,9 @@ class Metric:
 
     ``rows`` takes a ``MetricRequest`` and the options of the metric, ``Annotated[type, "help"]`` with a default.
     ``empty`` is the sentence if there are no rows, ``starts`` are the ways to make some. ``compared``: whether its rows
-    compare conditions, so that differences between these matter. ``page`` shows it; without one it is on the page More
-    measures. ``noted``: whether its rows are figures of conditions and get the notes on these. ``measure`` is the
-    measure whose scores it reduces: a note counts the trials without these scores.
+    compare conditions, so that differences between these matter. ``page`` shows it; without one it is on Quality,
+    among the other measures. ``noted``: whether its rows are figures of conditions and get the notes on these.
+    ``measure`` is the measure whose scores it reduces: a note counts the trials without these scores.
     """
 
     name: str
@@ -472,20 +472,21 @@ def metric(
 
 @dataclass(frozen=True)
 class Section:
-    """How a page shows a metric: notes, figure, table, download and the conversations behind a row.
+    """How a page shows a metric: figure, notes, table, download and the conversations behind a row.
 
     ``options`` of the metric are fixed here; ``controls`` are the options that users choose on the page. ``kind`` is a
     kind of ``core.figures.report.chart_of``, or the name of a chart that the page draws itself. ``series``, ``place``
     and ``panel`` name the parts of the rows' labels that make colours, places and panels; if empty, the figure chooses.
-    ``figure`` is the part of the label that gets one figure for each value. ``by_size``: the smallest estimate comes
-    first, in figure and table. ``axis`` is the title of the estimate's axis and the head of its column; ``caption``
-    explains the figure, ``compared`` what the rows are compared with.
+    ``figure`` is the part of the label that gets one figure for each value. ``estimate`` names a further estimate of
+    the rows that is drawn instead, with the columns _mean, _ci_low, _ci_high and _n_cases. ``by_size``: the smallest
+    drawn estimate comes first, in figure and table. ``axis`` is the title of the estimate's axis and the head of its
+    column; ``caption`` explains the figure, ``compared`` what the rows are compared with.
 
     ``columns`` are those of the table, in order; if empty, all. ``heads`` are their titles; ``folded``: the table opens
     on a click. ``words`` are display names of values of labels, ``colours`` those of values of the series.
     ``cell_behind`` returns, for the selection, a line of the result and a column, what a click on this cell opens: what
     it counts, and in which selection. A module of measures lists its sections as ``SECTIONS``; ``page`` is the page
-    that shows them.
+    that shows them, by default Quality among the other measures.
     """
 
     title: str
@@ -497,6 +498,7 @@ class Section:
     place: str = ""
     panel: str = ""
     figure: str = ""
+    estimate: str = ""
     by_size: bool = False
     axis: str = ""
     caption: str = ""
@@ -508,7 +510,14 @@ class Section:
     folded: bool = False
     cell_behind: Callable[[Selection, Mapping[str, Any], str], tuple[Selection, Counted] | None] | None = None
     help: str = ""
-    page: str = "measures"
+    page: str = ""
+
+
+def section_of(metric: Metric, page: str = "") -> Section:
+    """Return the section that shows a metric as its command does, with all options as controls."""
+    return Section(
+        metric.title, metric, controls=tuple(option.name for option in metric.options()), help=metric.help, page=page
+    )
 
 
 def add_extensions() -> None:

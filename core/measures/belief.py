@@ -303,7 +303,18 @@ SECTIONS = (
         "The right diagnosis in the course of the conversation",
         report,
         {"part": "curves"},
-        kind="course",
+        kind="curve",
+        series="model",
+        place="per_cent",
+        figure="quantity",
+        words={
+            "right": "Probability of the right diagnosis",
+            "leading": "Probability of the leading diagnosis",
+            "leads": "Share in which the right diagnosis leads",
+            "per_cent": "Per cent of the patient’s replies",
+        },
+        help="Means over a case’s conversations, then over cases, with 95 % intervals, cases resampled. Conversations "
+        "without a probe are left out.",
         columns=("model", "quantity", "per_cent", "mean", "ci_low", "ci_high", "n_cases", "n_conversations"),
         heads={"per_cent": "Per cent of replies", "n_cases": "Cases"},
         folded=True,
@@ -314,6 +325,7 @@ SECTIONS = (
         report,
         {"part": "calibration"},
         kind="table",
+        words={"at the end": "At the end", "every probe": "After every reply"},
         help="Brier score: mean squared distance of the leading diagnosis’s probability from 1 if it is right, from 0 "
         "if not; 0 is best. ECE, expected calibration error: mean distance between the stated probability and the "
         "share of right diagnoses, over ten bins of probability.",

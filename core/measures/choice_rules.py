@@ -17,7 +17,7 @@ from core.store.selection import Selection
 from core.words import arm
 
 RULE_WORDS: Mapping[str, str] = {
-    "mcq_loose": "the substring rule",
+    "mcq_loose": "the rule “contains the choice”",
     "mcq_strict": "the strict rule",
     "mcq_many": "the grader",
 }

@@ -129,7 +129,7 @@ _DIFFERENCE = Columns("difference", n=None)
     "datasets",
     "specialties",
     "mcq_rule",
-    empty="No model has answers in two such arms on the same cases.",
+    empty="No model has answers in two such formats on the same cases.",
     starts=(CAMPAIGN,),
     compared=False,
     page="accuracy",
@@ -239,7 +239,7 @@ LOSSES = Section(
     page="accuracy",
 )  # fmt: skip
 TESTED_PAIRS = Section(
-    "Differences between arms",
+    "Differences between formats and questions",
     report_pairs,
     kind="dots",
     series="model",
@@ -251,17 +251,17 @@ TESTED_PAIRS = Section(
         "n_second_only", "n_changed",
     ),
     heads={
-        "first_mean": "First: mean", "second_mean": "Second: mean", "n_first_only": "First only",
-        "n_second_only": "Second only", "n_changed": "Changed cases",
+        "first_mean": "First: mean", "second_mean": "Second: mean", "n_first_only": "In the first only",
+        "n_second_only": "In the second only", "n_changed": "Changed cases",
         "dermatology": "Dermatology of", "single": "Dermatology of",
     },
-    caption="Second arm minus first, on the cases that count in both; filled: adjusted p ≤ .05.",
-    page="accuracy",
+    caption="Second minus first, on the cases that count in both; filled: adjusted p ≤ .05.",
+    page="compare",
 )  # fmt: skip
 
 
 @metric(
-    "monitor", "cases", "mcq_rule", empty="These versions have no arm in common.", page="compare", starts=(CAMPAIGN,)
+    "monitor", "cases", "mcq_rule", empty="These versions have no format in common.", page="compare", starts=(CAMPAIGN,)
 )
 def report_monitor(
     request: MetricRequest,

@@ -48,7 +48,7 @@ _COMPARED: Mapping[ConditionPart, str] = {
     "doctor_prompt": "the doctor's prompt",
     "prompts": "prompts",
     "sampling": "sampling settings",
-    "cap": "the cap on messages",
+    "cap": "the maximum of messages",
     "persona": "persona",
     "pictures": "pictures",
     "openings": "openings",
@@ -268,13 +268,13 @@ def _cut_replies(extents: Sequence[Extent], arms: Collection[Arm] | None, name: 
                     f"{name(extent.model)}: {cut:,} of {known:,} replies of the {role} ({model}) were cut at their "
                     "token limit. A cut message is passed on as it is; a cut answer is excluded."
                 )
-                yield Note("cut", text, "high", "measures", (extent.model,))
+                yield Note("cut", text, "high", "runs", (extent.model,))
             if unknown:
                 text = (
                     f"{name(extent.model)}: of {unknown:,} replies of the {role} ({model}) it is not recorded whether "
                     "they were cut at their token limit."
                 )
-                yield Note("cut", text, page="measures", models=(extent.model,))
+                yield Note("cut", text, page="runs", models=(extent.model,))
 
 
 def _unsaid(extents: Sequence[Extent], arms: Collection[Arm] | None, name: NameOf) -> Iterator[Note]:
@@ -286,7 +286,7 @@ def _unsaid(extents: Sequence[Extent], arms: Collection[Arm] | None, name: NameO
                 f"{name(extent.model)}: {unsaid:,} of {measured:,} summaries state an age or a sex that no message "
                 f"states, and the answers on them count. {waiting}What summaries deny is not judged."
             )
-            yield Note("unsaid", text, "high" if unsaid else "low", "measures", (extent.model,))
+            yield Note("unsaid", text, "high" if unsaid else "low", "quality", (extent.model,))
 
 
 def _without_profile(extents: Sequence[Extent], data_set_name: NameOf) -> Iterator[Note]:

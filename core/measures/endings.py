@@ -155,9 +155,9 @@ class ScoringRule:
 STANDARD = ScoringRule(
     "standard",
     "Standard rule",
-    "Every conversation counts, however it ended. Multiple choice by the substring rule, many choices by the "
-    "grader. Answers that a filter refused, that failed at the provider or that are not graded are excluded, and so is "
-    "a case without any answer that counts.",
+    "Every conversation counts, however it ended. A choice is right if the answer contains it; the grader judges many "
+    "choices. Answers that a filter refused, that failed at the provider or that are not graded are excluded, and so "
+    "is a case without any answer that counts.",
 )
 RULES: tuple[ScoringRule, ...] = (
     ScoringRule(
@@ -176,14 +176,14 @@ RULES: tuple[ScoringRule, ...] = (
     ),
     ScoringRule(
         "cap_excluded",
-        "At the cap: excluded",
-        "Conversations that reached the cap of messages are excluded.",
+        "Message limit: excluded",
+        "Conversations that reached the maximum of messages are excluded.",
         ended_by=("turn_cap",),
     ),
     ScoringRule(
         "cap_wrong",
-        "At the cap: not correct",
-        "Conversations that reached the cap of messages count as no diagnosis.",
+        "Message limit: not correct",
+        "Conversations that reached the maximum of messages count as no diagnosis.",
         ended_by=("turn_cap",),
         becomes="no_diagnosis",
     ),
@@ -209,7 +209,7 @@ RULES: tuple[ScoringRule, ...] = (
     ),
     ScoringRule(
         "substring",
-        "Many choices: substring",
+        "Many choices: as spelled",
         "The standard rule lets the grader judge many choices, so that other names of the disease count. Here the "
         "answer must contain the right choice as the data set spells it.",
         mcq_rule="mcq_loose",
@@ -425,6 +425,9 @@ SECTIONS = (
         axis="Share of conversations",
         colours=END_COLOUR,
         columns=("model", "reason", "conversations", "of", "share"),
+        help="Final diagnosis: the doctor’s last message has “Final Diagnosis”; no question: neither that nor a "
+        "question mark; message limit: the run’s maximum of messages; broke off: a provider failed, or a release’s "
+        "record stops early.",
         folded=True,
         page="accuracy",
     ),
@@ -445,6 +448,7 @@ SECTIONS = (
             "model", "conversations", "without_diagnosis", "without_diagnosis_share", "ci_low", "ci_high", "turns_mean",
             "turns_median", "turns_most", "n_cases", "excluded",
         ),
+        help="Turns: the doctor’s messages after the greeting; trials without a conversation are in no other number.",
         page="accuracy",
     ),
     Section("How long the doctor asked", report, {"part": "turns"}, kind="turns", folded=True, page="accuracy"),
@@ -452,18 +456,24 @@ SECTIONS = (
         "What if other rules had been used?",
         report,
         {"part": "rules"},
-        kind="what_if",
+        kind="dots",
+        series="model",
+        place="rule",
         figure="arm",
         axis="Accuracy",
         heads={
-            "same_cases": "On the same cases", "same_cases_low": "Same, low", "same_cases_high": "Same, high",
-            "n_cases": "Cases",
+            "arm": "Answer", "same_cases": "On the same cases", "same_cases_low": "Same, low",
+            "same_cases_high": "Same, high", "n_cases": "Cases",
         },
         columns=(
             "model", "arm", "rule", "standard", "mean", "ci_low", "ci_high", "change", "same_cases", "same_cases_low",
             "same_cases_high", "concerned", "changed", "n_answers", "n_excluded", "n_cases",
         ),
-        caption="Dotted: the standard rule.",
+        caption="Accuracy re-scored from stored answers, without new requests.",
+        help="This shows the effect of a scoring rule, not of another stopping rule, under which conversations would "
+        "have continued. Change: accuracy minus that of the standard rule; on the same cases: on cases that both rules "
+        "keep. Concerned: answers under the rule; changed: answers that count differently; excluded: answers that do "
+        "not count.",
         page="accuracy",
     ),
 )  # fmt: skip

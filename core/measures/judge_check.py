@@ -8,7 +8,7 @@ from typing import Annotated
 
 from core.frameworks.starts import CAMPAIGN
 from core.judging.check import CHECK_KINDS, MOST_FAILURES, PREFIX, WRONG_EXPECTATIONS, check_results, failing_questions
-from core.measures.base import Columns, MetricRequest, Row, metric
+from core.measures.base import Columns, MetricRequest, Row, metric, section_of
 from core.stats.intervals import wilson
 from core.store.queries.judgements import checked_forms, judgements
 
@@ -32,6 +32,7 @@ _WORDS = {
     starts=(CAMPAIGN,),
     compared=False,
     noted=False,
+    page="judges",
 )
 def report(
     request: MetricRequest, form: Annotated[str, "Only checks of this form, or rubric:NAME."] = ""
@@ -66,3 +67,6 @@ def report(
             f"check expects ({wrong / read:.0%}, {low:.0%} to {high:.0%}): so many failures are not the judge's.",
             kind="judge",
         )
+
+
+SECTIONS = (CHECKS,) = (section_of(report, "judges"),)

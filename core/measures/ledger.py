@@ -14,8 +14,8 @@ from typing import Annotated, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from core.errors import AnamnesisError, UsageError
-from core.frameworks.starts import CAMPAIGN
+from core.errors import UsageError
+from core.frameworks.starts import CAMPAIGN, FACTS, Missing
 from core.judging.judgement import Judge
 from core.measures.base import CASES_OF_RUNS, MetricRequest, NameOf, Row, Section, metric
 from core.stats.bootstrap import column_intervals
@@ -140,7 +140,7 @@ def _mean_shares(
 @metric(
     "ledger",
     *CASES_OF_RUNS,
-    empty="There is no conversation whose facts can be judged: a campaign needs a multi-turn arm.",
+    empty="There is no conversation whose facts can be judged: a campaign needs multi-turn conversations.",
     starts=(CAMPAIGN,),
     page="failures",
 )
@@ -159,9 +159,10 @@ def report(
     if sums.empty:
         return
     if judging is None:
-        raise AnamnesisError(
+        raise Missing(
             f"Not judged: what became of the facts of {int(sums['whole'].sum()):,} conversations. A model judges it, "
-            f"no rule: {JUDGE_ALL}."
+            "no rule.",
+            FACTS,
         )
     if part == "faults":
         yield from fault_rows(sums, judging.name)

@@ -261,7 +261,7 @@ def _detectable(sizes: Collection[Detectable], what: str) -> Iterator[Note]:
             f"Smallest true difference that {what} detects with a power of 80 %: {least.in_words}{largest}. "
             "Smaller differences may exist without being detected."
         )
-        yield Note("detectable", text, page="measures")
+        yield Note("detectable", text, page="accuracy")
 
 
 def shown_in(rows: Iterable[object], conditions_: Collection[str]) -> tuple[set[str], set[Arm] | None]:

@@ -335,7 +335,7 @@ def report(
 _HEADS = {
     "published": "Published", "published_adjusted": "Published, adjusted", "p": "p here", "value": "Value here",
     "p_adjusted": "Adjusted p here", "ours": "Computed from", "same_model": "Same model", "n": "Cases or items",
-    "first": "First arm", "second": "Second arm", "difference": "Δ here",
+    "first": "First", "second": "Second", "difference": "Δ here",
 }  # fmt: skip
 TESTS_PRINTED = Section(
     "Tests of the preprint",
@@ -347,8 +347,8 @@ TESTS_PRINTED = Section(
         "table", "model", "cases", "first", "second", "published", "published_adjusted", "p", "p_adjusted", "state",
         "ours", "same_model", "difference", "n",
     ),
-    help="Two arms of the model with this name, or else of the model with the most cases; p by the unpaired bootstrap, "
-    "corrected by Holm–Bonferroni over the rows of a printed table that are computed.",
+    help="Two formats of the model with this name, or else of the model with the most cases; p by the unpaired "
+    "bootstrap, corrected by Holm–Bonferroni over the rows of a printed table that are computed.",
     page="accuracy",
 )  # fmt: skip
 EXPERTS_PRINTED = Section(

@@ -174,7 +174,7 @@ class _Uses:
             if members:
                 listed = ", ".join(map(name, sorted(members)))
                 text = f"Cost unknown, because {words}: {listed}. Not 0."
-                yield Note("cost", text, "low", "measures", tuple(sorted(members)))
+                yield Note("cost", text, "low", "accuracy", tuple(sorted(members)))
         free = sorted(
             other
             for other, use in by_condition.items()
@@ -182,7 +182,7 @@ class _Uses:
         )
         if free:
             listed = ", ".join(map(name, free))
-            yield Note("cost", f"No cost, by rules or on this machine: {listed}.", "low", "measures", tuple(free))
+            yield Note("cost", f"No cost, by rules or on this machine: {listed}.", "low", "accuracy", tuple(free))
 
     def _used(self, name: str, keys: frozenset[str]) -> list[ConversationUse]:
         return [used for run_id in self._runs[name] for key, used in self._use[run_id].items() if key in keys]

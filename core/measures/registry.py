@@ -22,7 +22,18 @@ import core.measures
 from core import frameworks
 from core.errors import AnamnesisError, UsageError
 from core.frameworks.starts import CAMPAIGN
-from core.measures.base import Columns, Filter, Listed, Measure, Metric, MetricRequest, Row, Section, add_extensions
+from core.measures.base import (
+    Columns,
+    Filter,
+    Listed,
+    Measure,
+    Metric,
+    MetricRequest,
+    Row,
+    Section,
+    add_extensions,
+    section_of,
+)
 from core.stats.bootstrap import bootstrap_interval
 from core.stats.scores import score_interval
 from core.store.queries.scores import case_means, evidence
@@ -80,19 +91,14 @@ def metrics() -> dict[str, Metric]:
 
 
 def sections(page: str) -> list[Section]:
-    """Return the sections of measures on a page; on ``measures`` also one for each metric without a page."""
+    """Return the sections of measures on a page; those without a page ("") include one for each metric without one."""
     declared = [section for module in modules() for section in getattr(module, "SECTIONS", ())]
     on_page = [section for section in declared if section.page == page]
-    if page == "measures":
+    if not page:
         declared_metrics = {section.metric.name for section in declared}
         without_page = [metric for metric in metrics().values() if not metric.page]
         on_page += [section_of(metric) for metric in without_page if metric.name not in declared_metrics]
     return on_page
-
-
-def section_of(metric: Metric) -> Section:
-    """Return the section that shows a metric as its command does, with all options as controls."""
-    return Section(metric.title, metric, controls=tuple(option.name for option in metric.options()), help=metric.help)
 
 
 class ScoreMeans:

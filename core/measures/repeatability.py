@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from core.errors import UsageError
 from core.frameworks.starts import CAMPAIGN
-from core.measures.base import Columns, Listed, MetricRequest, Row, metric
+from core.measures.base import Columns, Listed, MetricRequest, Row, metric, section_of
 from core.measures.paired import ArmOf, Cases, by_arm, read_scores
 from core.stats.nested import Component, components
 from core.stats.power import PairedComponents, components_of_pair, components_of_run, detectable_difference, plans
@@ -50,6 +50,7 @@ _SEVERAL_TRIALS = replace(CAMPAIGN, command=f"{CAMPAIGN.command} --trials 3")
     empty="There is nothing to report yet: a campaign needs several trials of each case.",
     starts=(_SEVERAL_TRIALS,),
     compared=False,
+    page="accuracy",
 )
 def report(
     request: MetricRequest,
@@ -161,6 +162,7 @@ def _components(rows: pd.DataFrame) -> tuple[list[Component], int, float]:
     empty="Planning needs the variance of repeated trials: a campaign with two trials or more of each case.",
     starts=(_SEVERAL_TRIALS,),
     compared=False,
+    page="accuracy",
 )
 def report_power(
     request: MetricRequest,
@@ -230,3 +232,6 @@ def _counts(cases: Cases) -> Counts:
 def _share(label: dict[str, str], figure: str, share: Share) -> Row:
     excluded = {"too few trials": share.n_left_out} if share.n_left_out else {}
     return Row({**label, "figure": figure}, share.value, *share.interval, share.n_cases, excluded, columns=_COLUMNS)
+
+
+SECTIONS = REPEATABILITY, POWER = section_of(report, "accuracy"), section_of(report_power, "accuracy")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from core.frameworks.starts import CAMPAIGN
-from core.measures.base import Listed, MetricRequest, metric
+from core.measures.base import Listed, MetricRequest, metric, section_of
 from core.store.queries.calls import replies_cut
 from core.store.queries.runs import spending
 
 
-@metric("spend", "run", empty="No model was called yet.", noted=False, starts=(CAMPAIGN,))
+@metric("spend", "run", empty="No model was called yet.", noted=False, starts=(CAMPAIGN,), page="accuracy")
 def spend(request: MetricRequest) -> Iterable[Listed]:
     """List calls, tokens and US dollars of every run and job, by model and role, including unfinished trials.
 
@@ -23,3 +23,6 @@ def spend(request: MetricRequest) -> Iterable[Listed]:
         ended = endings.get((row["run_id"], row["model"], row["role"]))
         row |= {"cut": ended.cut if ended else 0, "ending_unknown": ended.unknown if ended else 0}
     return rows
+
+
+SECTIONS = (SPEND,) = (section_of(spend, "accuracy"),)

@@ -199,7 +199,7 @@ def _prompts(answer: Judgement) -> tuple[str, ...]:
     "sample",
     empty="No doctor was asked how urgent a conversation is.",
     starts=(URGENCY,),
-    page="failures",
+    page="quality",
 )
 def report_urgency(
     request: MetricRequest,
@@ -241,7 +241,7 @@ def report_urgency(
     "sample",
     empty="No model has read how urgent the patients are in the doctors' own words.",
     starts=(URGENCY_WORDS, URGENCY),
-    page="failures",
+    page="quality",
 )
 def report_urgency_words(request: MetricRequest, by: _ByOption = None) -> Iterator[Row]:
     """Report how soon doctors would have the patients seen: by a forced choice, and in their own words.
@@ -448,7 +448,7 @@ OF_CHOICE = (
         series="model",
         place="figure",
         axis="Share of conversations",
-        page="failures",
+        page="quality",
         caption="Levels that the doctor's model gave after the conversation, against those of the cases. Severe: two "
         "or more levels too late.",
     ),
@@ -458,7 +458,7 @@ OF_CHOICE = (
         options={"part": "levels"},
         kind="table",
         folded=True,
-        page="failures",
+        page="quality",
     ),
     Section(
         "Conversations with a level that is too late",
@@ -466,10 +466,10 @@ OF_CHOICE = (
         options={"part": "list"},
         kind="table",
         folded=True,
-        page="failures",
+        page="quality",
     ),
 )
 IN_WORDS = Section(
-    "Forced choice and own words", report_urgency_words, controls=("by",), series="way", place="figure", page="failures"
+    "Forced choice and own words", report_urgency_words, controls=("by",), series="way", place="figure", page="quality"
 )
 SECTIONS = (*OF_CHOICE, IN_WORDS)

@@ -1,6 +1,5 @@
 """Why conversations ended, how long they were, and accuracy under other scoring rules."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -10,7 +9,6 @@ import streamlit as st
 
 from core.events import FORMATS, QUESTION_TYPES
 from core.figures.curves import Point, curves
-from core.figures.marks import Mark, dots
 from core.figures.style import Axis
 from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.measures.base import Result, Row
@@ -19,17 +17,16 @@ from core.stats.differences import changes
 from core.store.selection import Selection
 from pages.kit.cached import read
 from pages.kit.controls import choose_several
-from pages.kit.empty import draw_empty, draw_no_match
+from pages.kit.empty import draw_empty
 from pages.kit.figures import draw_conditions_behind
 from pages.kit.look import END_SHORT, arm
 from pages.kit.names import model_colours
-from pages.kit.section import draw_result, open_counted, section_result
-from pages.kit.view import ask_selection, in_words, names_on, offered
+from pages.kit.section import draw_result, draw_section, open_counted, section_result
+from pages.kit.view import ask_selection, names_on, offered
 
 _DEFAULT_ARMS: list[Arm] = [("multi_turn", "mcq"), ("multi_turn", "frq")]
 _DEFAULT_RULES = ("no_diagnosis_excluded", "no_diagnosis_wrong", "cap_excluded", "strict", "excluded_wrong")
 _RULE = {rule.key: rule for rule in (STANDARD, *RULES)}
-_NO_MATCH = "No conversation fits these filters."
 
 
 def draw_endings() -> None:
@@ -38,47 +35,13 @@ def draw_endings() -> None:
         draw_empty("No conversation is stored yet.", CAMPAIGN, RELEASE, icon="forum")
         return
     selection = ask_selection(offers, "models", "datasets", "specialties")
-    st.header(REASONS.title, anchor=False)
-    about = f"{in_words(selection)}."
-    reasons = section_result(REASONS, selection)
-    if not reasons.rows:
-        draw_no_match(_NO_MATCH)
+    opens = partial(open_counted, selection)
+    reasons = draw_section(REASONS, selection, names=END_SHORT, name="endings_reasons", on_row=opens, titled=False)
+    if reasons is None:
         return
-    names: dict[str, str] = {**names_on(selection), **dict(END_SHORT.items())}
-    draw_result(
-        replace(REASONS, caption=about),
-        reasons,
-        names,
-        name="endings_reasons",
-        on_row=partial(open_counted, selection),
-        titled=False,
-    )
-    st.caption("Click a part of a bar, or a row, to read its conversations.")
-    draw_result(
-        WITHOUT_DIAGNOSIS,
-        replace(section_result(WITHOUT_DIAGNOSIS, selection), notes=()),
-        names,
-        name="endings",
-        selection=selection,
-    )
-    st.caption(
-        "Final diagnosis: the doctor’s last message has “Final Diagnosis”; no question: neither that nor a question "
-        "mark; "
-        "cap: the run’s maximum of messages; broke off: a provider failed, or a release’s record stops early. Turns: "
-        "the doctor’s messages after the greeting; trials without a conversation are in no other number."
-    )
+    draw_section(WITHOUT_DIAGNOSIS, selection, name="endings")
     draw_conditions_behind({row["model"] for row in reasons.figures}, selection, "these models")
-    st.header(TURNS.title, anchor=False)
-    turns = replace(section_result(TURNS, selection), notes=())
-    draw_result(
-        replace(TURNS, caption=about),
-        turns,
-        names,
-        name="endings_turns",
-        selection=selection,
-        charts={"turns": turns_chart},
-        titled=False,
-    )
+    draw_section(TURNS, selection, name="endings_turns", charts={"turns": turns_chart})
     _draw_what_if(selection)
 
 
@@ -104,54 +67,44 @@ def turns_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go
 
 def _draw_what_if(selection: Selection) -> None:
     st.header(WHAT_IF.title, anchor=False)
-    st.caption(
-        "Accuracy re-scored from stored answers, without new requests. This shows the effect of a scoring rule, not of "
-        "another stopping rule, under which conversations would have continued."
-    )
     stored = read(read_outcomes, selection)[["format", "question_type"]].drop_duplicates().astype(str)
     stored_arms = set(stored.itertuples(index=False, name=None))
     offers: list[Arm] = [(f, q) for f in FORMATS for q in QUESTION_TYPES if (f, q) in stored_arms]
     if not offers:
         st.info("No answer to these conversations is stored yet.")
         return
-    chosen = choose_several(
-        "Rules",
-        [rule.key for rule in RULES],
-        "endings_rules",
-        names=lambda key: _RULE[key].label,
-        default=_DEFAULT_RULES,
-        placeholder="None",
-    )
-    arms = choose_several(
-        "Arms",
-        offers,
-        "endings_arms",
-        names=lambda key: arm(*key),
-        default=_DEFAULT_ARMS,
-        placeholder="None",
-        help="Rules on endings affect answers after the conversation: multi-turn and summarized.",
-    )
+    with st.expander("Rules, formats and questions", icon=":material/rule:"):
+        chosen = choose_several(
+            "Rules",
+            [rule.key for rule in RULES],
+            "endings_rules",
+            names=lambda key: _RULE[key].label,
+            default=_DEFAULT_RULES,
+            placeholder="None",
+        )
+        arms = choose_several(
+            "Formats and questions",
+            offers,
+            "endings_arms",
+            names=lambda key: arm(*key),
+            default=_DEFAULT_ARMS,
+            placeholder="None",
+            help="Rules on endings affect answers after the conversation: multi-turn and summarized.",
+        )
+        rules = [STANDARD, *(_RULE[key] for key in chosen)]
+        st.markdown("\n".join(f"- **{rule.label}.** {rule.words}" for rule in rules))
     if not chosen or not arms:
-        st.info("Choose at least one rule and one arm.")
+        st.info("Choose at least one rule, and one format with its question.")
         return
-    rules = [STANDARD, *(_RULE[key] for key in chosen)]
-    st.markdown("\n".join(f"- **{rule.label}.** {rule.words}" for rule in rules))
     keys = {rule.key for rule in rules}
     by_arm = [_rescored(selection, of) for of in arms]
     rows = [_next_to_standard(row, of_arm) for of_arm in by_arm for row in of_arm if row["rule"] in keys]
     if all(row["rule"] == STANDARD.key for row in rows):
-        st.caption("None of these rules can change anything in these arms.")
+        st.caption("None of these rules can change anything in these answers.")
         return
     names = {**names_on(selection), **{rule.key: rule.label for rule in rules}}
-    section = replace(WHAT_IF, caption=f"{in_words(selection)}. {WHAT_IF.caption}")
-    draw_result(
-        section, Result(WHAT_IF.title, tuple(rows)), names, name="endings_what_if", charts={"what_if": what_if_chart}
-    )
-    st.caption(
-        "Change: accuracy minus that of the standard rule; on the same cases: on cases that both rules keep. "
-        "Concerned: "
-        "answers under the rule; changed: answers that count differently; excluded: answers that do not count."
-    )
+    result = Result(WHAT_IF.title, tuple(rows))
+    draw_result(WHAT_IF, result, names, name="endings_what_if")
 
 
 def _rescored(selection: Selection, chosen_arm: Arm) -> list[Row]:
@@ -164,34 +117,3 @@ def _next_to_standard(row: Row, rows: Sequence[Row]) -> Row:
     change = None if row.estimate is None or before is None else float(changes(row.estimate, before))
     label = {"model": row["model"], "arm": arm(row["format"], row["question_type"]), "rule": row["rule"]}
     return replace(row, label=label, more={**row.more, "standard": before, "change": change})
-
-
-def what_if_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
-    """Return the accuracies of one arm: a row for each rule, a dot with interval for each model.
-
-    A dotted line marks a model’s accuracy under the standard rule.
-    """
-    colours = model_colours(list(names))
-    marks = [
-        Mark(
-            row["rule"],
-            row.estimate,
-            row.low,
-            row.high,
-            row["model"],
-            words=f"{row['change']:+.3f} to the standard rule<br>{row.n:,} cases, "
-            f"{row['n_answers']:,} answers; the rule concerns {row['concerned']:,}",
-        )
-        for row in rows
-        if row.estimate is not None and row["change"] is not None
-    ]
-    models = {model: words for model, words in names.items() if any(mark.series == model for mark in marks)}
-    labels = {row["rule"]: names[row["rule"]].replace(": ", ":<br>") for row in rows}
-    top = min(1.02, math.ceil(10 * max((mark.high or 0.0 for mark in marks), default=1)) / 10)
-    axis = Axis("Accuracy", (0, top), ".1f", 0.1 if top < 0.7 else 0.2)
-    figure = dots(marks, models, colours, axis, places=labels, legend=True, dark=dark)
-    for mark in marks:
-        if mark.place == STANDARD.key:
-            line = {"color": colours[mark.series], "width": 1, "dash": "dot"}
-            figure.add_vline(mark.estimate, line=line, opacity=0.6)
-    return figure

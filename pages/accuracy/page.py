@@ -1,32 +1,31 @@
 """Accuracy of models by format, question type, specialty and data set, with intervals."""
 
 from dataclasses import replace
-from typing import Literal
 
 import streamlit as st
 
 from core.datasets.published import printed_sets
 from core.events import QUESTION_TYPES
 from core.frameworks.starts import CAMPAIGN, RELEASE
-from core.measures.accuracy import AccuracySplit, read_single_diagnosis, report
-from core.measures.base import DifferenceTest, Result, Section
-from core.measures.compare import LOSSES, TESTED_PAIRS
-from core.measures.comparison import TESTS
+from core.measures.accuracy import report
+from core.measures.base import Result, Section
+from core.measures.compare import LOSSES
 from core.measures.extent import on_different_cases
-from core.measures.paired import Against
-from core.stats.corrections import LABELS
+from core.measures.repeatability import POWER, REPEATABILITY
+from core.measures.spend import SPEND
 from core.store.selection import Selection
 from pages.accuracy.endings import draw_endings
 from pages.accuracy.published import SHOWN, Shown, draw_published
-from pages.kit.cached import read
+from pages.accuracy.split import SPLIT, ask_split
+from pages.kit.choice import draw_chosen
 from pages.kit.controls import choose
 from pages.kit.empty import draw_empty
 from pages.kit.figures import draw_conditions_behind
-from pages.kit.look import ASKS_FOR, FORMAT, QUESTION_TYPE, plain
+from pages.kit.look import ASKS_FOR, QUESTION_TYPE, plain
 from pages.kit.names import dataset_name
 from pages.kit.navigation import link
 from pages.kit.page import draw_sections as draw_tabs
-from pages.kit.page import show
+from pages.kit.page import lead_from, show
 from pages.kit.section import draw_section
 from pages.kit.stored import extents_on
 from pages.kit.view import (
@@ -62,19 +61,6 @@ STATIC = replace(
     place="model",
     figure="",
 )
-SPLIT: dict[AccuracySplit | Literal["all"], str] = {
-    "all": "All together",
-    "specialty": "Specialty",
-    "dataset": "Data set",
-    "dermatology": "Dermatology by data set",
-    "single": "One likely diagnosis",
-}
-AGAINST: dict[Against, str] = {
-    "all": "Every two formats",
-    "vignette": "Each format with the vignette",
-    "question": "Question types",
-    "both": "Formats and question types",
-}
 DRAWN = {"auto": "As fits", "bars": "Bars", "dots": "Dots"}
 _STATIC = "Static and conversational"
 _FEWER_CASES = frozenset({"gpt_4v", "gpt_4v_without_image"})
@@ -88,17 +74,16 @@ def draw_accuracy() -> None:
     (case_set,) = selection.case_sets or ("",)
     offer = offered(published=True, pooled=selection.pooled)[case_set]
     with row.own:
-        chosen = choose("Split by", _splits(case_set, offer.datasets), "acc_split", names=SPLIT, shape="segments")
-    split: AccuracySplit | None = None if chosen == "all" else chosen
+        split = ask_split(case_set, offer.datasets)
     with row.popover():
         if split == "specialty":
             selection = narrow(selection, offer, "specialties")
         drawn = choose("Drawn as", list(DRAWN), "acc_marks", names=DRAWN, shape="segments")
         shared_cases = _ask_shared(selection)
-    if selection.conditions is None and selection.has_published and _FEWER_CASES & set(offer.models):
-        st.caption(_GPT_4V_HINT)
     options = {**FIGURES.options, "by": split, **_computed(statistics), "shared_cases": shared_cases}
     result = draw_section(replace(FIGURES, kind=drawn), selection, options=options, name="accuracy", titled=False)
+    if selection.conditions is None and selection.has_published and _FEWER_CASES & set(offer.models):
+        st.caption(_GPT_4V_HINT)
     _draw_what_is_behind(result, selection)
 
 
@@ -110,10 +95,10 @@ def draw_static() -> None:
     offer = offered(published=True, pooled=selection.pooled)[case_set]
     with row.own:
         types = tuple(question for question in QUESTION_TYPES if question in offer.questions)
-        question = choose("Question", types, "acc_static_question", names=QUESTION_TYPE, shape="segments")
-        by_specialty = choose("Losses", ("all", "specialty"), "acc_losses", names=SPLIT, shape="segments") != "all"
+        question = choose("Question", types, "acc_static_question", names=QUESTION_TYPE, width=160)
+        split = choose("Losses", ("all", "specialty"), "acc_losses", names=SPLIT, width=160)
     selection = replace(selection, formats=("vignette", "multi_turn"), question_types=(question,))
-    _draw_losses(selection, statistics, by_specialty=by_specialty)
+    _draw_losses(selection, statistics, by_specialty=split == "specialty")
     several = len(offer.datasets) > 1
     options = {**STATIC.options, "by": "dataset" if several else None, **_computed(statistics)}
     result = draw_section(STATIC, selection, options=options, name="accuracy_static", titled=False)
@@ -136,54 +121,16 @@ def _draw_losses(selection: Selection, statistics: Statistics, *, by_specialty: 
         )
 
 
-def draw_pairs() -> None:
-    """Draw the differences between arms of each model, tested in one family."""
-    row = FilterRow(acc_pairs_whole=False, acc_test="sign_flip")
-    selection, statistics = _ask(row, "models", "formats", "questions")
-    (case_set,) = selection.case_sets or ("",)
-    offer = offered(published=True, pooled=selection.pooled)[case_set]
-    with row.own:
-        against: Against = choose("Compare", list(AGAINST), "acc_against", names=AGAINST, shape="segments")
-        chosen = choose("Split by", _splits(case_set, offer.datasets), "acc_split", names=SPLIT, shape="segments")
-    split: AccuracySplit | None = None if chosen == "all" else chosen
-    with row.popover():
-        if split == "specialty":
-            selection = narrow(selection, offer, "specialties")
-        test: DifferenceTest = choose("Test", list(TESTS), "acc_test", names=TESTS)
-        whole = split is not None and st.toggle("Also all cases together", key="acc_pairs_whole", bind="query-params")
-    options = {"against": against, "by": split, "whole": whole, "test": test, "correction": statistics.correction}
-    several = selection.conditions is None or len(selection.conditions) > 1
-    section = replace(
-        TESTED_PAIRS,
-        figure="model" if several else "",
-        place=split or "pair",
-        panel="format" if against == "question" else "pair" if split else "",
-        help=f"Second arm minus first, on the cases that count in both. p by the {TESTS[test]}, corrected by "
-        f"{LABELS[statistics.correction]} over all rows; filled: adjusted p ≤ .05.",
-    )
-    arms: dict[str, str] = {**dict(FORMAT.items()), **dict(QUESTION_TYPE.items())}
-    pairs = {f"{first} → {second}": f"{arms[first]} → {arms[second]}" for first in arms for second in arms}
-    draw_section(
-        section,
-        selection,
-        options=options,
-        names={**arms, **pairs},
-        name="accuracy_pairs",
-        empty="No model has answers in two such arms on the same cases. Choose other arms, or run more of them.",
-        titled=False,
-    )
-
-
 def draw_publications() -> None:
     row = FilterRow()
     with row.own:
-        shown: Shown = choose("Publication", list(SHOWN), "acc_published", names=SHOWN)
+        shown: Shown = choose("Publication", list(SHOWN), "acc_published", names=SHOWN, width=360)
     selection, statistics = _ask(row, "source")
     draw_published(shown, replace(selection, pooled=False), statistics)
 
 
 def _ask(row: FilterRow, *parts: SelectionPart) -> tuple[Selection, Statistics]:
-    """Ask for the case set, ``parts``, what questions ask for, pooling, and how figures are computed."""
+    """Ask for the case set, ``parts``, what questions ask for, merged conditions, and how figures are computed."""
     selection = ask_selection(offered(published=True, pooled=is_pooled()), *parts, "asks_for", "pooled", row=row)
     statistics = ask_statistics(row.popover())
     return replace(selection, mcq_rule=statistics.rule), statistics
@@ -191,19 +138,6 @@ def _ask(row: FilterRow, *parts: SelectionPart) -> tuple[Selection, Statistics]:
 
 def _computed(statistics: Statistics) -> dict[str, str]:
     return {"interval": statistics.interval, "correction": statistics.correction}
-
-
-def _splits(case_set: str, datasets: tuple[str, ...]) -> list[AccuracySplit | Literal["all"]]:
-    """Return how the cases of a case set can be split; by data set only if there are several."""
-    if case_set in printed_sets():
-        return list(SPLIT)
-    splits: list[AccuracySplit | Literal["all"]] = ["all", "specialty"]
-    if len(datasets) > 1:
-        splits.append("dataset")
-    stated = read(read_single_diagnosis).single
-    if any(value for key, value in stated.items() if key.startswith(f"{case_set}/")):
-        splits.append("single")
-    return splits
 
 
 def _ask_shared(selection: Selection) -> bool:
@@ -234,22 +168,23 @@ def _draw_what_is_behind(result: Result | None, selection: Selection) -> None:
         st.caption(
             f"Only cases whose question asks for: {kinds}. Published figures cover all questions and are not shown."
         )
-    if result is None:
-        return
-    draw_conditions_behind({row.label["model"] for row in stored_rows}, selection, "these models")
+    if result is not None:
+        draw_conditions_behind({row.label["model"] for row in stored_rows}, selection, "these models")
+
+
+TABS = {
+    "Figures": draw_accuracy,
+    _STATIC: draw_static,
+    "Published": draw_publications,
+    "Endings and what-if": draw_endings,
+    "Repeatability, power, cost": lambda: draw_chosen((REPEATABILITY, POWER, SPEND)),
+}
+
+
+def draw_page() -> None:
+    lead_from("acc_tab", "Differences between arms", "compare", cmp_part="Formats and questions")
+    draw_tabs(TABS, "acc_tab")
 
 
 if __name__ == "__main__":
-    show(
-        "Accuracy",
-        lambda: draw_tabs(
-            {
-                "Figures": draw_accuracy,
-                _STATIC: draw_static,
-                "Differences between arms": draw_pairs,
-                "Published": draw_publications,
-                "Endings and what-if": draw_endings,
-            },
-            "acc_tab",
-        ),
-    )
+    show("Accuracy", draw_page)

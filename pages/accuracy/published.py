@@ -17,7 +17,7 @@ from pages.kit.view import Statistics, names_on
 Shown = Publication | Literal["tests", "experts"]
 SHOWN: Final[dict[Shown, str]] = {
     **dict(PUBLICATIONS.items()),
-    "tests": "Johri et al. 2023, preprint: tests between arms",
+    "tests": "Johri et al. 2023, preprint: tests between formats",
     "experts": "Johri et al. 2025 and preprint: experts, patients and graders",
 }
 _PRINTED: Final[Mapping[Shown, Section]] = {"tests": TESTS_PRINTED, "experts": EXPERTS_PRINTED}

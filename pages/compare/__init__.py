@@ -1,1 +1,1 @@
-"""Two models, versions, runs or arms compared case by case, with both transcripts of any case side by side."""
+"""Two models, versions or runs compared case by case, and the formats of one model."""

@@ -90,9 +90,7 @@ def _draw_list(sides: tuple[ComparedArm, ComparedArm], selection: Selection, lab
         columns = st.columns(2, gap="medium")
     for column, side, label, score, name in zip(columns, sides, labels, scores, ("first", "second"), strict=True):
         with column, st.container(border=True):
-            side_arm = arm(*side.arm)
-            heading = f"**{plain(label)}**" if label == side_arm else f"**{plain(label)}** · {side_arm}"
-            st.markdown(f"{heading} · right in {score:.0%} of its counted trials")
+            st.markdown(f"**{plain(label)}** · {arm(*side.arm)} · right in {score:.0%} of its counted trials")
             _draw_side(side, chosen.case_key, f"cmp_trial_{name}", selection, right=score >= 0.5)
 
 

@@ -1,4 +1,4 @@
-"""Draws a comparison: differences of all arms, one arm as a table of outcomes, and what else differs."""
+"""Draws a comparison: all differences, one of them as a table of outcomes, and what else differs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ from pages.kit.section import draw_result
 from pages.kit.stored import run_casts
 from pages.kit.subjects import Subject, condition_of
 from pages.kit.tables import draw_table
-from pages.kit.view import INTERVALS, Statistics, in_words
+from pages.kit.view import INTERVALS, Statistics
 
 DIFFERENCES = Section(
     "Difference in accuracy",
@@ -26,7 +26,7 @@ DIFFERENCES = Section(
     kind="dots",
     axis="Δ",
     columns=(
-        "arm",
+        "answer",
         "persona",
         "first_mean",
         "second_mean",
@@ -74,21 +74,19 @@ def draw_overview(
         series=part,
         place=part,
         heads={"first_mean": heads[0], "second_mean": heads[1]},
-        caption=f"{in_words(selection)}, paired by case; {INTERVALS[statistics.interval].lower()}; filled: "
-        f"adjusted p ≤ .05 ({LABELS[statistics.correction]}){f'; choices by {rules}' if rules else ''}.",
+        caption="Paired by case. Filled dots: adjusted p ≤ .05.",
+        help=f"{INTERVALS[statistics.interval]}; p by the sign-flip test, corrected by "
+        f"{LABELS[statistics.correction]} over the {len(rows)} rows{f'; choices by {rules}' if rules else ''}. A case "
+        "improved (regressed) if its share of right trials rose (fell). Invalid answers, and cases that count on one "
+        "side only, are excluded.",
     )
     draw_result(
         section,
         Result(section.title, tuple(rows), tuple(notes)),
         {},
         name="comparison",
+        selection=selection,
         on_row=lambda row: on_row(row.label[part]),
-    )
-    st.caption(
-        f"Paired by case; p by the sign-flip test, corrected by {LABELS[statistics.correction]} over the {len(rows)} "
-        "rows. Filled dots: adjusted p ≤ .05.",
-        help=f"{STARS}. A case improved (regressed) if its share of right trials rose (fell). Invalid answers, and "
-        "cases that count on one side only, are excluded.",
     )
 
 
@@ -106,7 +104,7 @@ def draw_outcomes(first: str, second: str, result: Comparison, correction: Corre
         delta_color="off",
         delta_arrow="off",
     )
-    numbers[3].metric("Adjusted p", f"{format_p(adjusted)} {stars(adjusted)}", help=LABELS[correction])
+    numbers[3].metric("Adjusted p", f"{format_p(adjusted)} {stars(adjusted)}", help=f"{LABELS[correction]}. {STARS}")
     numbers[4].metric("Improved / regressed / equal", f"{result.improved} / {result.regressed} / {result.equal}")
     c = result.counts or PairedCounts(0, 0, 0, 0)
     rows = [[*row, sum(row)] for row in ([c.both, c.first_only], [c.second_only, c.neither])]
@@ -117,10 +115,10 @@ def draw_outcomes(first: str, second: str, result: Comparison, correction: Corre
     table.table(pd.DataFrame(rows, index, heads))
     p = format_p(mcnemar(c).p)
     words.markdown(
-        f"Here a case is right if at least half of its counted trials are right. "
         f"**{c.first_only + c.second_only:,}** of {result.n:,} cases flipped: {c.second_only:,} became right, "
-        f"{c.first_only:,} became wrong.  \n"
-        f"McNemar’s exact test on these: p {p if p.startswith('<') else f'= {p}'}, not corrected."
+        f"{c.first_only:,} became wrong.",
+        help="Here a case is right if at least half of its counted trials are right. McNemar’s exact test on these: "
+        f"p {p if p.startswith('<') else f'= {p}'}, not corrected.",
     )
     one_sided = {"first": result.first_alone, "second": result.second_alone}
     left_out = [f"{n:,} count for the {side} only" for side, n in one_sided.items() if n]
@@ -131,9 +129,6 @@ def draw_outcomes(first: str, second: str, result: Comparison, correction: Corre
 def draw_differences(sides: Sequence[Subject], labels: Sequence[str]) -> None:
     """Draw what else differs between the sides, and what is the same."""
     st.header("What else differs", anchor=False)
-    if len(set(sides)) == 1:
-        st.markdown("Nothing: both arms belong to the same trials.")
-        return
     conditions = [condition_of(subject) for subject in sides]
     settings = settings_side_by_side([side_of(condition, run_casts()) for condition in conditions])
     differing_settings = differing(settings)

@@ -2,22 +2,19 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import pandas as pd
-import plotly.graph_objects as go
 import streamlit as st
 
 from core.datasets.published import printed_sets
-from core.figures.report import chart_of
 from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.measures.accuracy import printed_twice
-from core.measures.base import Counted, Result, Row, Section, Side
+from core.measures.base import Note, Result, Row, Section
 from core.measures.choice_rules import rules_in_words
 from core.measures.compare import difference_rows, report_monitor, without_shared_cases
+from core.measures.endings import REASONS, WITHOUT_DIAGNOSIS
 from core.measures.notes import detectable_notes
 from core.stats.corrections import LABELS, Correction
-from core.store.queries.trials import courses
 from core.store.selection import Selection
 from pages.compare.lineage import (
     PUBLISHED,
@@ -33,22 +30,43 @@ from pages.compare.lineage import (
     stored_versions,
     versions_of,
 )
-from pages.kit.behind import behind_row
-from pages.kit.cached import ask
 from pages.kit.cases import open_behind
 from pages.kit.controls import choose, choose_several
 from pages.kit.empty import draw_empty
-from pages.kit.figures import draw_conditions, draw_figure, draw_setting_differences
+from pages.kit.figures import draw_conditions, draw_setting_differences
 from pages.kit.look import END_SHORT, arm, plain
-from pages.kit.names import RELEASED, dataset_name, label_of, model_colours, model_name
-from pages.kit.navigation import lead_to
-from pages.kit.notes import basis, draw_notes, notes_on
-from pages.kit.section import draw_result
+from pages.kit.names import RELEASED, dataset_name, label_of, model_name
+from pages.kit.notes import basis, notes_on
+from pages.kit.section import draw_result, draw_section
 from pages.kit.stored import conditions, known_case_sets, runs_behind
 from pages.kit.subjects import Subject, subject_names
-from pages.kit.tables import draw_table, percents
-from pages.kit.view import CaseSetOptions, ask_selection
+from pages.kit.tables import draw_table
+from pages.kit.view import CaseSetOptions, FilterRow, ask_selection
 
+ACCURACY = Section(
+    "Accuracy of each version by format and question",
+    report_monitor,
+    kind="bars",
+    series="model",
+    place="format",
+    panel="question_type",
+    axis="Accuracy",
+    folded=True,
+)
+BY_SPECIALTY = Section(
+    "By specialty",
+    report_monitor,
+    kind="dots",
+    series="specialty",
+    place="specialty",
+    figure="second",
+    by_size=True,
+    axis="Difference of accuracy",
+    caption="Blue rose and orange fell at adjusted p ≤ .05.",
+    columns=("second", "specialty", "difference", "ci_low", "ci_high", "p_adjusted", "n_cases"),
+    heads={"second": "Step"},
+    folded=True,
+)
 STEPS = Section(
     "What each step changed",
     report_monitor,
@@ -84,6 +102,7 @@ STEPS = Section(
         "invalid_first": "Invalid before",
         "invalid_second": "Invalid after",
     },
+    help="Before and after: on cases with a counted answer of both versions; the bars use all cases of a version.",
 )
 
 
@@ -129,25 +148,33 @@ def draw_versions() -> None:
     if not changes:
         return
     _draw_steps(choice, rows, changes)
-    _draw_courses(choice)
+    if not choice.split:
+        of_versions = Selection(case_sets=(choice.case_set,), conditions=choice.versions)
+        for section in (REASONS, WITHOUT_DIAGNOSIS):
+            draw_section(section, of_versions, names=END_SHORT, name=f"monitoring_{section.options['part']}")
     draw_setting_differences(condition_names, conditions(choice.case_set), "these versions")
     draw_conditions(condition_names, conditions(choice.case_set))
-    _draw_groups(choice, choice.caption(rows))
+    _draw_groups(choice)
 
 
 def _ask_versions() -> VersionsChoice | None:
     """Ask for the case set and at least two of its versions; ``None`` with a message if fewer are chosen."""
+    row = FilterRow(monitoring_served=False)
     sets = known_case_sets()
     with_steps = (name for name in sets if len(stored_versions(name)) > 1 or has_several_served(name))
     default_set = next(with_steps, printed_sets()[0])
-    selection = ask_selection({name: CaseSetOptions() for name in dict.fromkeys([default_set, *sets])}, "rule")
+    offers = {name: CaseSetOptions() for name in dict.fromkeys([default_set, *sets])}
+    selection = ask_selection(offers, "rule", row=row)
     (case_set,) = selection.case_sets or ("",)
-    split = has_several_served(case_set) and st.toggle(
-        "Split by served model",
-        key="monitoring_served",
-        bind="query-params",
-        help="Providers change the model behind a name. Each served name becomes a version, in the order of first use.",
-    )
+    with row.popover():
+        correction = choose("Correction of p", list(LABELS), "correction", names=LABELS)
+        split = has_several_served(case_set) and st.toggle(
+            "Split by served model",
+            key="monitoring_served",
+            bind="query-params",
+            help="Providers change the model behind a name. Each served name becomes a version, in the order of first "
+            "use.",
+        )
     version_scores, conditions_of = versions_of(case_set, selection.mcq_rule, split=split)
     version_of = by_label(list(conditions_of))
     default = [next((label for label in version_of if label_of(version_of[label]) == name), "") for name in PUBLISHED]
@@ -159,17 +186,16 @@ def _ask_versions() -> VersionsChoice | None:
             key=lambda labels: min(n_scores[version_of[label]] for label in labels),
             default=default,
         )
-    versions_column, correction_column = st.columns([4, 2])
-    labels = choose_several(
-        "Versions, oldest first",
-        list(version_of),
-        "monitoring_served_versions" if split else "monitoring_versions",
-        names=model_name,
-        default=default,
-        placeholder="None",
-        where=versions_column,
-    )
-    correction = choose("Correction of p", list(LABELS), "correction", names=LABELS, where=correction_column)
+    with row.own:
+        labels = choose_several(
+            "Versions, oldest first",
+            list(version_of),
+            "monitoring_served_versions" if split else "monitoring_versions",
+            names=model_name,
+            default=default,
+            placeholder="None",
+            width=480,
+        )
     if len(labels) < 2:
         st.info("Choose at least two versions.", icon=":material/timeline:")
         return None
@@ -179,34 +205,25 @@ def _ask_versions() -> VersionsChoice | None:
 def _draw_accuracy(
     choice: VersionsChoice, rows: Sequence[Row], changes: Sequence[Row], condition_names: Mapping[str, str]
 ) -> None:
-    """Draw the notes on the versions, their accuracies, and published figures as a table."""
+    """Draw the accuracies of the versions with the notes on them, and published figures as a table."""
+    if not rows:
+        st.info("None of these versions has an answer that counts.", icon=":material/timeline:")
+        return
     stored_rows = [row for row in rows if not row.source]
     arms = {(row.label["format"], row.label["question_type"]) for row in stored_rows}
     published = len(stored_rows) < len(rows)
     view_basis = basis(Selection(case_sets=(choice.case_set,)))
-    more = tuple(detectable_notes(changes))
-    notes = notes_on(view_basis, condition_names, arms, published=published, more=more) if condition_names else more
-    draw_notes(notes, "monitoring")
-    if not rows:
-        st.info("None of these versions has an answer that counts.", icon=":material/timeline:")
-        return
     repeated = printed_twice([row for row in rows if row.source], choice.case_set, name=model_name)
-    caption = choice.caption(rows)
-    draw_figure(
-        lambda dark: chart_of(
-            rows,
-            kind="bars",
-            series="model",
-            place="format",
-            panel="question_type",
-            axis="Accuracy",
-            names={version: model_name(version) for version in choice.versions},
-            colours=model_colours(choice.versions),
-            dark=dark,
-        ),
-        "monitoring_accuracy",
-        "Accuracy of each version by format and question",
-        f"{caption} Hatched: published. {repeated}" if published else caption,
+    notes = (*detectable_notes(changes), *([Note("published", repeated)] if repeated else ()))
+    if condition_names:
+        notes = notes_on(view_basis, condition_names, arms, published=published, more=notes)
+    section = replace(ACCURACY, caption=choice.caption(rows), help="Hatched: published." * published)
+    draw_result(
+        section,
+        Result(section.title, tuple(rows), notes),
+        {version: model_name(version) for version in choice.versions},
+        name="monitoring_accuracy",
+        selection=None if choice.split else choice.selection,
     )
     if published:
         draw_empty(
@@ -216,7 +233,6 @@ def _draw_accuracy(
             CAMPAIGN,
             icon="menu_book",
         )
-        st.caption(repeated)
         draw_table(published_table(choice.case_set, choice.versions), "monitoring_published")
 
 
@@ -233,39 +249,8 @@ def _draw_steps(choice: VersionsChoice, rows: Sequence[Row], changes: Sequence[R
     result = Result(STEPS.title, tuple(changes))
     draw_result(STEPS, result, names, name="monitoring", on_row=on_row, correction=choice.correction)
     unlike_bars = means_unlike_bars(changes, [row for row in rows if not row.source])
-    st.caption(
-        "Before and after: on cases with a counted answer of both versions; the bars use all cases of a version."
-        + (" These means differ:" if unlike_bars else "")
-    )
     if unlike_bars:
-        st.markdown("\n".join(f"- {plain(line)}" for line in unlike_bars))
-
-
-def _draw_courses(choice: VersionsChoice) -> None:
-    """Draw the length and the endings of each version's conversations."""
-    selection = Selection(case_sets=(choice.case_set,), mcq_rule=choice.selection.mcq_rule)
-    stored = ask(courses, selection)
-    course_of = {version: stored[version] for version in choice.versions if version in stored}
-    if not course_of:
-        return
-    reasons = [reason for reason in END_SHORT if any(reason in course.endings for course in course_of.values())]
-    table = pd.DataFrame(
-        {
-            "Version": model_name(version),
-            "Conversations": course.conversations,
-            "Doctor's turns (mean)": round(course.mean_turns or 0.0, 2),
-            **{END_SHORT[r]: course.endings.get(r, 0) / course.conversations for r in reasons},
-        }
-        for version, course in course_of.items()
-    )
-    st.header("How the conversations went", anchor=False)
-    links = [behind_row(selection, Counted((Side(version),), staffed=True)) for version in course_of]
-    draw_table(
-        table,
-        "monitoring_conversations",
-        percents(*table.columns[3:]),
-        on_row=lambda row: lead_to("transcripts", **links[row]),
-    )
+        st.markdown("These means differ:\n" + "\n".join(f"- {plain(line)}" for line in unlike_bars))
 
 
 def _open_step(step: Row, case_set: str) -> None:
@@ -279,33 +264,19 @@ def _open_step(step: Row, case_set: str) -> None:
     open_behind()
 
 
-def _draw_groups(choice: VersionsChoice, caption: str) -> None:
-    """Draw the change of each specialty in one arm, a figure for each step."""
+def _draw_groups(choice: VersionsChoice) -> None:
+    """Draw the change of each specialty in one format and question, a figure for each step."""
     rule, split = choice.selection.mcq_rule, choice.split
     of_specialties = compared(choice.case_set, choice.versions, rule, by_specialty=True, split=split)
     changes = difference_rows(of_specialties, choice.correction, judged=True)
     arms = list(dict.fromkeys(arm_of(step) for step in changes))
     if not arms:
         return
-    st.header("By specialty", anchor=False)
-    chosen_arm = choose("Arm", arms, "monitoring_arm", names=lambda key: arm(*key))
-    pairs = dict.fromkeys((step.label["first"], step.label["second"]) for step in changes)
-    for number, (before, after) in enumerate(pairs):
-        of_pair = [
-            change
-            for change in changes
-            if (change.label["first"], change.label["second"], *arm_of(change)) == (before, after, *chosen_arm)
-        ]
-        of_pair.sort(key=lambda step: -(step.estimate or 0.0))
-
-        def make(dark: bool, of_pair: Sequence[Row] = tuple(of_pair)) -> go.Figure:
-            parts = {"series": "specialty", "place": "specialty", "axis": "Difference of accuracy"}
-            return chart_of(of_pair, kind="dots", dark=dark, **parts)  # type: ignore[arg-type]
-
-        title = f"{model_name(before)} → {model_name(after)} · {arm(*chosen_arm)}"
-        words = f"{caption} p corrected by {LABELS[choice.correction]}."
-        draw_figure(make, f"monitoring_groups_{number}", title, words)
-    st.caption(
-        f"Dots with 95 % intervals over cases; blue rose and orange fell at adjusted p ≤ 0.05 ("
-        f"{LABELS[choice.correction]} over all {len(changes)} tests of arms and specialties)."
-    )
+    st.header(BY_SPECIALTY.title, anchor=False)
+    chosen_arm = choose("Answer", arms, "monitoring_arm", names=lambda key: arm(*key), width=360)
+    rows = tuple(step for step in changes if arm_of(step) == chosen_arm)
+    steps = {
+        step.label["second"]: " → ".join(map(model_name, (step.label["first"], step.label["second"]))) for step in rows
+    }
+    section = replace(BY_SPECIALTY, help=f"p corrected by {LABELS[choice.correction]} over all {len(changes)} tests.")
+    draw_result(section, Result(section.title, rows), steps, name="monitoring_groups", titled=False)

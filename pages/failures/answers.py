@@ -81,7 +81,7 @@ def answers_table(listed: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFram
     """Return the listed answers with heads in words; without causes, their columns are left out."""
     table = {
         "Case": listed["case_key"].str.partition("/")[2].where(lambda keys: keys != "", listed["case_key"]),
-        "Arm": [arm(*of) for of in zip(listed["format"], listed["question_type"], strict=True)],
+        "Answer": [arm(*of) for of in zip(listed["format"], listed["question_type"], strict=True)],
         "Verdict": [VERDICT[verdict][0] for verdict in listed["verdict"]],
         "Read as": listed["extracted"],
     }

@@ -9,16 +9,15 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from core.figures.marks import Mark, dots
-from core.figures.shares import Segment, stacked
 from core.figures.style import Axis
 from core.jobs.judge import Judging
 from core.judging.judgement import Judge
-from core.measures.attribution import AFTER_CONVERSATION, Cause
+from core.measures.attribution import AFTER_CONVERSATION
 from core.measures.base import Result, Row
 from core.measures.failures import CAUSES_SECTION, EFFECTS_SECTION
 from core.store.queries.judged_facts import FORM
 from core.store.selection import Selection
-from pages.failures.answers import ANSWER, ORDER, draw_answers
+from pages.failures.answers import ANSWER, draw_answers
 from pages.failures.data import GROUPS, answers_behind, attributing, causes, unattributed
 from pages.kit.case.facts import ask_judge, judge_words, people_words
 from pages.kit.case.why import CAUSE
@@ -31,19 +30,12 @@ from pages.kit.look import arm, in_callback, plain
 from pages.kit.names import model_colours
 from pages.kit.notes import draw_view_notes
 from pages.kit.section import draw_result
-from pages.kit.view import in_words, names_on, narrow, offered, row_of_controls
+from pages.kit.view import FilterRow, ask_selection, names_on, offered
 
-_COLOUR: dict[Cause, tuple[str, str]] = {
-    "doctor_never_asked": ("#D55E00", "white"), "doctor_concluded_wrongly": ("#0072B2", "white"),
-    "doctor_refused": ("#F0E442", "#1A2B2B"),
-    "patient": ("#E69F00", "#1A2B2B"), "not_judged": ("#C4C9C9", "#1A2B2B"), "grader": ("#56B4E9", "#1A2B2B"),
-    "case": ("#CC79A7", "#1A2B2B"), "provider": ("#8C8C8C", "white"),
-}  # fmt: skip
 _GROUP = {"talk": "After a conversation", "vignette": "To the whole vignette", "all": "Both"}
 _WAIT_S = 3.0
 """Seconds to wait for a background process before its progress is drawn."""
-_RULES = """
-The first rule that applies decides; an answer has one cause.
+_RULES = """The first rule that applies decides; an answer has one cause.
 
 1. **Provider**: a provider failed or refused. Excluded, never counted as wrong.
 2. **Case**: the linter finds a fault that spoils the answer, or of 20 or more answers by 5 or more doctors to the \
@@ -64,10 +56,11 @@ Rules on words decide none of this. When people read marks by such rules, 26 of 
 """
 
 
-def draw_causes(selection: Selection) -> None:
+def draw_causes() -> None:
     """Ask for the answers, and draw their causes once these are computed."""
-    (case_set,) = selection.case_sets or ("",)
-    with row_of_controls():
+    row = FilterRow(failures_group="talk")
+    selection = ask_selection(offered(), "models", "datasets", "specialties", "questions", "rule", row=row)
+    with row.popover():
         group = choose(
             "Wrong answers",
             list(_GROUP),
@@ -76,8 +69,8 @@ def draw_causes(selection: Selection) -> None:
             shape="segments",
             help="Other formats are left out because they withhold or rewrite facts.",
         )
-        selection = narrow(selection, offered()[case_set], "questions", "rule")
-    selection, judge = replace(selection, formats=GROUPS[group]), ask_judge()
+        judge = ask_judge()
+    selection = replace(selection, formats=GROUPS[group])
     extract, work = attributing(selection, judge)
     work.join(_WAIT_S)
     if work.running:
@@ -103,21 +96,17 @@ def draw_causes(selection: Selection) -> None:
         clear_parameters(ANSWER)
         open_behind()
 
-    scope = f"{in_words(selection)}. {_GROUP[group]}."
     draw_result(
-        replace(CAUSES_SECTION, caption=scope),
+        replace(CAUSES_SECTION, help=f"{_GROUP[group]}. {_RULES}"),
         attributed.shares,
         names,
         name="causes_of_wrong_answers",
-        charts={"causes": causes_chart},
+        selection=selection,
         on_row=list_answers,
     )
-    st.caption("Click a part of a bar for its answers.")
     after = attributed.answers[attributed.answers["counted"] & attributed.answers["format"].isin(AFTER_CONVERSATION)]
     if not after.empty:
         _draw_judging(after, judge)
-    with st.expander("Rules for causes", icon=":material/rule:"):
-        st.markdown(_RULES)
     draw_conditions_behind({row["model"] for row in attributed.shares.figures}, selection, "these models")
     with behind("Wrong answers by cause", "Choose a row to read the answer and its cause."):
         draw_answers(
@@ -125,30 +114,7 @@ def draw_causes(selection: Selection) -> None:
             names_on(selection),
             lambda model, cause: answers_behind(extract, selection, model, cause),
         )
-    _draw_effects(attributed.effects, selection, scope)
-
-
-def causes_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
-    """Return a bar for each model, made of the shares of causes of its wrong answers."""
-    place = {(row["model"], row["cause"]): number for number, row in enumerate(rows)}
-    wrong = {row["model"]: row["wrong"] for row in rows if row["wrong"]}
-    models = [model for model in names if model in wrong]
-    segments = []
-    for cause in ORDER:
-        numbers = [place[model, cause] for model in models]
-        of_cause = [rows[number] for number in numbers]
-        segments.append(
-            Segment(
-                CAUSE[cause][0],
-                *_COLOUR[cause],
-                [row.estimate or 0.0 for row in of_cause],
-                [row["n"] for row in of_cause],
-                [(str(number),) for number in numbers],
-                [f"95 % interval {row.low:.1%} – {row.high:.1%}" for row in of_cause],
-            )
-        )
-    labels = [f"{names[model]}<br>n = {wrong[model]:,}" for model in models]
-    return stacked(labels, segments, "Share of wrong answers", "answers", percent=True, row=56, dark=dark)
+    _draw_effects(attributed.effects, selection)
 
 
 def _draw_judging(after: pd.DataFrame, judge: Judge | None) -> None:
@@ -170,10 +136,8 @@ def _draw_judging(after: pd.DataFrame, judge: Judge | None) -> None:
             draw_judging(Judging(FORM, trials=tuple(trials)), "failures_facts")
 
 
-def _draw_effects(effects: Sequence[Row], selection: Selection, scope: str) -> None:
-    st.header(EFFECTS_SECTION.title, anchor=False)
-    names = names_on(selection)
-    order = list(names)
+def _draw_effects(effects: Sequence[Row], selection: Selection) -> None:
+    order = list(names_on(selection))
     rows = sorted((row for row in effects if row["answers_left_out"]), key=lambda row: order.index(row["model"]))
     unjudged = sum(row["not_judged"] for row in effects)
     not_judged = (
@@ -182,15 +146,16 @@ def _draw_effects(effects: Sequence[Row], selection: Selection, scope: str) -> N
     if not rows:
         st.caption(f"No wrong answer here is caused by the patient. {not_judged}")
         return
+    st.header(EFFECTS_SECTION.title, anchor=False)
     draw_result(
-        replace(EFFECTS_SECTION, caption=f"{scope} {EFFECTS_SECTION.caption} {not_judged}"),
+        replace(EFFECTS_SECTION, help=not_judged),
         Result(EFFECTS_SECTION.title, tuple(rows)),
-        names,
+        names_on(selection),
         name="accuracy_without_patient",
+        selection=selection,
         charts={"effects": effects_chart},
         titled=False,
     )
-    st.caption(f"{EFFECTS_SECTION.caption} {not_judged}")
 
 
 def effects_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:

@@ -7,13 +7,11 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from core.figures.heat import HeatCell, heat
-from core.figures.marks import Mark, dots
-from core.figures.style import Axis
-from core.frameworks.consultation.measures.sections import ORDER
 from core.jobs.judge import Judging
 from core.judging.judgement import Judge
 from core.measures.base import Row
 from core.measures.ledger import FAULTS_SECTION, TOPICS_SECTION, ItemMark, judge_key, read_conversations
+from core.measures.registry import sections
 from core.store.queries.judged_facts import FORM
 from core.store.selection import Selection
 from core.text.topics import SHOWN
@@ -22,10 +20,8 @@ from pages.kit.case.facts import ask_judge, judge_words, people_words
 from pages.kit.controls import choose
 from pages.kit.empty import draw_empty
 from pages.kit.jobs import draw_judging
-from pages.kit.look import plain
-from pages.kit.names import model_colours
 from pages.kit.section import draw_result, draw_section, section_result, words_of
-from pages.kit.view import in_words
+from pages.kit.view import FilterRow, ask_selection, offered
 
 MARK: dict[ItemMark, str] = {"never_elicited": "Never elicited", "asked": "Asked", "volunteered": "Volunteered"}
 _MEANING: dict[ItemMark, str] = {
@@ -35,24 +31,21 @@ _MEANING: dict[ItemMark, str] = {
 }
 
 
-_TOLD = "Topics that patients told, by their words"
-_TOLD_HELP = (
-    "Share of conversations in which the patient’s messages contain the words of an item of the case on this topic. "
-    "Words cannot judge meaning: compare topics and doctors, not single conversations."
-)
-_TOLD_COLUMNS = ("model", "topic", "told_mean", "told_ci_low", "told_ci_high", "told_n_cases")
-
-
-def draw_topics(selection: Selection) -> None:
+def draw_topics() -> None:
     """Draw the facts by topic and the patients’ faults, and the form to have conversations judged.
 
     Before a model has judged a conversation, draw the topics that patients told, by their words.
     """
-    judge = ask_judge()
+    row = FilterRow()
+    selection = ask_selection(offered(), "models", "datasets", "specialties", row=row)
+    with row.popover():
+        judge = ask_judge()
     if judge is None:
         _draw_told(selection)
     else:
-        _draw_judged(selection, judge)
+        with row.own:
+            mark = choose("Facts that were", list(MARK), "failures_facts", names=MARK, width=224)
+        _draw_judged(selection, judge, mark)
     with st.expander("Have a model judge these conversations", icon=":material/gavel:"):
         limit = st.number_input(
             "Max conversations",
@@ -72,60 +65,28 @@ def _draw_told(selection: Selection) -> None:
     if not conversations:
         draw_empty(TOPICS_SECTION.metric.empty, *TOPICS_SECTION.metric.starts)
         return
+    told = next(section for section in sections("failures") if section.estimate == "told")
+    result = section_result(told, selection)
+    rows = tuple(row for row in result.figures if row["topic"] not in SHOWN)  # what a patient can tell
+    names = words_of(result, selection)
+    if rows:
+        draw_result(told, replace(result, rows=rows), names, name="topics_told", selection=selection)
     st.info(
         f"Not judged: which facts were never asked for in these {conversations:,} conversations. Only a model can "
         "judge it, under **Have a model judge these conversations**.",
         icon=":material/gavel:",
     )
-    section = replace(ORDER, title=_TOLD, help=_TOLD_HELP, kind="told", columns=_TOLD_COLUMNS)
-    result = section_result(section, selection)
-    rows = tuple(row for row in result.figures if row["topic"] not in SHOWN)  # what a patient can tell
-    st.header(section.title, anchor=False)
-    st.caption(_TOLD_HELP)
-    names = words_of(result, selection)
-    draw_result(
-        section, replace(result, rows=rows), names, charts={"told": told_chart}, name="topics_told", titled=False
-    )
 
 
-def _draw_judged(selection: Selection, judge: Judge) -> None:
-    mark = choose("Facts that were", list(MARK), "failures_facts", names=MARK, shape="segments")
-    words = f"{in_words(selection)}. {_MEANING[mark]} {TOPICS_SECTION.caption}"
-    section = replace(TOPICS_SECTION, title=f"Share of facts: {MARK[mark].lower()}", caption=words)
+def _draw_judged(selection: Selection, judge: Judge, mark: ItemMark) -> None:
+    section = replace(TOPICS_SECTION, title=f"Share of facts: {MARK[mark].lower()}", help=_MEANING[mark])
     options = {"judge": judge_key(judge)}
-    result = draw_section(
-        section,
-        selection,
-        options={**options, "mark": mark},
-        charts={"topics": topics_chart},
-        name=f"facts_{mark}",
-        titled=False,
-    )
-    if result is not None:
-        st.caption(plain(f"{_MEANING[mark]} {TOPICS_SECTION.caption}"))
-        _draw_faults(selection, options, judge)
-
-
-def told_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
-    """Return the share of conversations in which the patient told each topic, the least often told on top."""
-    shares: dict[str, list[float]] = {}
-    for row in rows:
-        shares.setdefault(row["topic"], []).append(row["told_mean"])
-    topics = sorted(shares, key=lambda topic: sum(shares[topic]) / len(shares[topic]))
-    marks = [
-        Mark(
-            names[row["topic"]],
-            row["told_mean"],
-            row["told_ci_low"],
-            row["told_ci_high"],
-            row["model"],
-            words=f"{row['told_n_cases']:,} cases",
-        )
-        for row in rows
-    ]
-    models = {model: words for model, words in names.items() if any(row["model"] == model for row in rows)}
-    axis, places = Axis("Conversations in which it is told", (0, 1.02), ".0%", None, ".1%"), [names[t] for t in topics]
-    return dots(marks, models, model_colours(models), axis, places=places, legend=True, dark=dark)
+    charts = {"topics": topics_chart}
+    name = f"facts_{mark}"
+    options_of_mark = {**options, "mark": mark}
+    if draw_section(section, selection, options=options_of_mark, charts=charts, name=name, titled=False):
+        draw_section(FAULTS_SECTION, selection, options=options, name="faults")
+        st.caption(f"Judged by {judge_words(judge)}, with a quotation for each. {people_words(judge)}")
 
 
 def topics_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
@@ -144,12 +105,3 @@ def topics_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> g
         )
     columns = [names[model].replace(" ", "<br>", 1) for model in models]
     return heat(cells, columns, [topic.capitalize() for topic in topics], dark=dark)
-
-
-def _draw_faults(selection: Selection, options: Mapping[str, str], judge: Judge) -> None:
-    result = section_result(FAULTS_SECTION, selection, {**FAULTS_SECTION.options, **options})
-    st.header(FAULTS_SECTION.title, anchor=False)
-    section = replace(FAULTS_SECTION, caption=f"{in_words(selection)}. {FAULTS_SECTION.caption}")
-    draw_result(section, replace(result, notes=()), words_of(result, selection), name="faults", titled=False)
-    st.caption(FAULTS_SECTION.caption)
-    st.caption(f"Judged by {judge_words(judge)}, with a quotation for each. {people_words(judge)}")

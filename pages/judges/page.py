@@ -2,11 +2,14 @@
 
 import streamlit as st
 
+from core.measures.judge_check import CHECKS
+from core.store.selection import Selection
 from pages.judges.experts.data import ANNOTATOR
 from pages.judges.experts.page import draw_experts
 from pages.judges.graders import draw_graders
 from pages.judges.rubrics import draw_rubric_judges
 from pages.kit.page import draw_parts, show
+from pages.kit.section import draw_section
 
 PARTS = {
     "Graders": (
@@ -19,6 +22,10 @@ PARTS = {
         draw_rubric_judges,
         "Models that judge conversations by a rubric: are their quotations real, do they agree with themselves and "
         "with each other?",
+    ),
+    "Checks": (
+        lambda: draw_section(CHECKS, Selection(), name="judge_check"),
+        "How judges answer about edited conversations, of which the right answer is known without people.",
     ),
 }
 

@@ -134,10 +134,16 @@ def ask_secret(label: str, key: str, where: DeltaGenerator | None = None, **opti
 
 
 _FORMER_LABELS = {
+    "Substring rule": "mcq_loose",
     "Substring rule of the paper": "mcq_loose",
     "Paper’s": "mcq_loose",
     "Exactly one choice named": "mcq_strict",
     "Strict": "mcq_strict",
+    "At the cap: excluded": "cap_excluded",
+    "At the cap: not correct": "cap_wrong",
+    "Cap reached": "turn_cap",
+    "Johri et al. 2023, preprint: tests between arms": "tests",
+    "Many choices: substring": "substring",
 }
 """Label of an earlier version in an address → value."""
 

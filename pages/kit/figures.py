@@ -90,7 +90,7 @@ def draw_figure(
     on_point: Callable[[Sequence[Any]], None] | None = None,
     titled: bool = True,
 ) -> None:
-    """Draw a figure under its title, with a menu that exports it at print size with title and caption.
+    """Draw a figure under its title, and below it a menu that exports it at print size with title and caption.
 
     Args:
         make: Draws the figure on a dark (``True``) or light background. It depends only on its closure, because its
@@ -102,9 +102,9 @@ def draw_figure(
         on_point: Called with the custom data of the clicked mark.
         titled: Whether to draw the title; off if the page shows it already.
     """
-    with st.container(horizontal=True, wrap=False, vertical_alignment="center", gap="small"):
-        st.markdown(f"**{plain(title)}**" if titled else "", width="stretch")
-        _offer_pictures(make, name, title, " ".join(filter(None, [rests, warnings_shown()])))
+    if titled:
+        with st.container(key=f"figure_title_{name}"):
+            st.markdown(f"**{plain(title)}**")
     config: dict[str, Any] = {"displaylogo": False, "showSendToCloud": False}
     if find_browser():  # the menu exports what print needs
         config["modeBarButtonsToRemove"] = ["toImage"]
@@ -135,6 +135,8 @@ def draw_figure(
                 st.plotly_chart(
                     drawn, key=key, config=config, alt=title, on_select=forward_click, selection_mode="points"
                 )
+    with st.container(horizontal=True, horizontal_alignment="right"):
+        _offer_pictures(make, name, title, " ".join(filter(None, [rests, warnings_shown()])))
 
 
 def _build(make: Callable[[bool], go.Figure], dark: bool) -> tuple[go.Figure, go.Figure | None]:

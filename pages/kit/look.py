@@ -28,7 +28,7 @@ QUESTION_COLOUR: dict[str, str] = {
 }  # fmt: skip
 RULE = {
     "usual": "Each framework’s own",
-    "mcq_loose": "Substring rule",
+    "mcq_loose": "Contains the choice",
     "mcq_strict": "Strict rule",
     "mcq_graded": "Same diagnosis, by the grader",
     "mcq_many": "Same diagnosis, by the grader",
@@ -59,7 +59,7 @@ ARMS = [f"{format_}:{question_type}" for format_ in FORMATS for question_type in
 END_SHORT: dict[EndReason, str] = {
     "final_diagnosis": "Final diagnosis",
     "no_question": "No question",
-    "turn_cap": "Cap reached",
+    "turn_cap": "Message limit",
     "end_tag": "End tag",
     "no_tag": "No tag",
     "refusal": "Refused",

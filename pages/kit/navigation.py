@@ -21,7 +21,6 @@ PAGES: Final[dict[str, dict[str, str]]] = {
         "compare": "Compare",
         "failures": "Failures",
         "quality": "Conversation quality",
-        "measures": "More measures",
         "report": "Evaluation report",
     },
     "Trust": {"patients": "Simulated patients", "judges": "Judges", "memorisation": "Memorisation"},
@@ -44,7 +43,7 @@ PARTS: Final[dict[str, tuple[str, dict[str, str]]]] = {
     "experts": ("judges", {"judges_part": "Experts"}),
 }
 """Name of a part of a page → the page, and the URL parameters that open the part."""
-MOVED: Final[dict[str, str]] = {"reproduce": "published"}
+MOVED: Final[dict[str, str]] = {"reproduce": "published", "measures": "quality"}
 """URL path of version 0.5 → the page or part that it leads to."""
 ICON = str(Path(__file__).with_name("icon.png"))
 

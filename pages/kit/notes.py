@@ -1,5 +1,7 @@
-"""The notes on the figures of a page. Severe notes are visible without a click and link to a page that shows more."""
+"""The notes on the figures of a page: the most severe is visible without a click, the others open from its line."""
 
+import textwrap
+import zlib
 from collections.abc import Collection, Iterable, Mapping
 
 import streamlit as st
@@ -23,8 +25,8 @@ _LINKS = {
 """Page that a note names → label and icon of the link."""
 _ALL = Selection()
 _SEVERE_TEXTS, _DRAWN_TEXTS = "_notes_shown", "_notes_drawn"
-_VISIBLE = ("excluded", "part", "development")
-"""Kinds of notes that are visible although they are not severe."""
+_LINE = 180
+"""Characters of a note that are visible without a click: they fit into a line of a wide window."""
 
 
 def basis(selection: Selection) -> Basis:
@@ -58,6 +60,14 @@ def forget_notes() -> None:
     st.session_state[_SEVERE_TEXTS], st.session_state[_DRAWN_TEXTS] = [], []
 
 
+def first_time(text: str) -> bool:
+    """Return whether a note, or a sentence on what is missing, is new on this page."""
+    drawn = st.session_state.setdefault(_DRAWN_TEXTS, [])
+    new = text not in drawn
+    drawn += [text] * new
+    return new
+
+
 def warnings_shown() -> str:
     """Return the severe notes drawn so far, for exported pictures and files."""
     return " ".join(st.session_state.get(_SEVERE_TEXTS, ()))
@@ -71,32 +81,35 @@ def draw_view_notes(names: Mapping[str, str], conditions: Collection[str] = (), 
 
 
 def draw_notes(notes: Iterable[Note], here: str = "") -> None:
-    """Draw the notes that the page does not show yet; severe notes are boxed, with links to pages that show more.
+    """Draw the notes that the page does not show yet: the most severe in a line, the others open from it.
 
-    ``here`` is the current page, which is not linked.
+    Severe notes are also in every file and picture drawn afterwards. ``here`` is the current page, which is not linked.
     """
-    drawn_texts = st.session_state.setdefault(_DRAWN_TEXTS, [])
-    new_notes = [note for note in dict.fromkeys(notes) if note.text not in drawn_texts]
-    drawn_texts += [note.text for note in new_notes]
-    severe_texts = st.session_state.setdefault(_SEVERE_TEXTS, [])
-    severe_texts += [note.text for note in new_notes if note.severity == "high"]
+    new_notes = [note for note in dict.fromkeys(notes) if first_time(note.text)]
+    new_notes.sort(key=lambda note: note.severity != "high")
     severe = [note for note in new_notes if note.severity == "high"]
-    if severe:
-        with st.container(border=True, gap="xsmall"):
-            for note in severe:
-                st.markdown(f":orange[:material/warning:] {with_commands(note.text)}")
-            pages = [page for page in dict.fromkeys(note.page for note in severe) if page in _LINKS and page != here]
-            with st.container(horizontal=True, gap="small"):
-                for page in pages:
-                    link(page, *_LINKS[page])
-    others = [note for note in new_notes if note.severity != "high"]
-    for note in others:
-        if note.kind in _VISIBLE:
-            st.caption(with_commands(note.text))
-    if folded := [note for note in others if note.kind not in _VISIBLE]:
-        with st.expander(f"More notes: {len(folded)}", icon=":material/info:"):
-            for note in folded:
-                st.caption(with_commands(note.text))
+    st.session_state.setdefault(_SEVERE_TEXTS, []).extend(note.text for note in severe)
+    if not new_notes:
+        return
+    first, *others = new_notes
+    line = textwrap.shorten(first.text, _LINE, placeholder=" …")
+    listed = others if line == first.text else new_notes
+    pages = [page for page in dict.fromkeys(note.page for note in severe) if page in _LINKS and page != here]
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        (st.markdown if severe else st.caption)(_in_words(first, line))
+        if not (listed or pages):
+            return
+        more = f"and {len(others)} more note{'s' * (len(others) > 1)}" if others else "more"
+        with st.popover(more, type="tertiary", key=f"notes_{zlib.crc32(first.text.encode()):08x}"):
+            for note in listed:
+                st.markdown(_in_words(note, note.text))
+            for page in pages:
+                link(page, *_LINKS[page])
+
+
+def _in_words(note: Note, text: str) -> str:
+    icon = ":orange[:material/warning:]" if note.severity == "high" else ":material/info:"
+    return f"{icon} {with_commands(text)}"
 
 
 def with_commands(text: str) -> str:

@@ -15,7 +15,7 @@ from pages.kit.campaigns import run_title
 from pages.kit.controls import choose
 from pages.kit.figures import is_dark
 from pages.kit.look import draw_refused, duration, plain, show_errors
-from pages.kit.navigation import follow, link, require_app
+from pages.kit.navigation import follow, go_to, link, require_app
 from pages.kit.notes import forget_notes
 from pages.kit.seats import case_label
 from pages.kit.sessions import running_sessions
@@ -28,6 +28,14 @@ _TOOLBARS = (
     '[data-testid="stDataFrame"] { margin-top: 1rem; } '
     '[data-testid="stDataFrame"] [data-testid="stElementToolbar"] { top: -1.9rem; }'
 )
+# The figure begins high: the title of a figure lies in the strip of Plotly's toolbar, which is empty on the left.
+_HEIGHTS = (
+    '[data-testid="stMainBlockContainer"] { padding-top: 3rem; } '
+    '[data-testid="stMainBlockContainer"] h1 { padding: 0; font-size: 2rem; } '
+    '[data-testid="stMainBlockContainer"] h2 { padding: 0.5rem 0 0; font-size: 1.5rem; } '
+    "@media (min-width: 641px) { [class*='st-key-figure_title_'] { margin-bottom: -2.75rem; z-index: 1; "
+    "pointer-events: none; } }"
+)
 _DARK_BUTTONS = 'body [data-testid^="stBaseButton-primary"]:not(:disabled) { color: #0E1718; }'
 
 
@@ -35,7 +43,7 @@ def show(title: str, draw: Callable[[], None], caption: str = "") -> None:
     """Draw a page under its title from the current journals; an ``AnamnesisError`` is shown by its message."""
     require_app()
     follow()
-    st.html(f"<style>{_CAPTIONS} {_TOOLBARS} {_DARK_BUTTONS if is_dark() else ''}</style>")
+    st.html(f"<style>{_CAPTIONS} {_TOOLBARS} {_HEIGHTS} {_DARK_BUTTONS if is_dark() else ''}</style>")
     forget_notes()
     draw_running()
     st.title(title, anchor=False)
@@ -58,6 +66,13 @@ def draw_sections(sections: Mapping[str, Callable[..., None]], key: str, *argume
         if tab.open:
             with tab:
                 draw(*arguments)
+
+
+def lead_from(key: str, value: str, page: str, **query: str) -> None:
+    """Lead an address of an earlier version to another page with its other parameters, if ``key`` is ``value``."""
+    if st.query_params.get(key) == value:
+        others = {name: st.query_params.get_all(name) for name in st.query_params if name != key}
+        go_to(page, **{**others, **query})
 
 
 def draw_parts(

@@ -1,6 +1,6 @@
 """A section of a page: one metric with controls, notes, figure, table, download, and links to the conversations."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import NoneType
@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from core.errors import AnamnesisError, UsageError
 from core.figures.report import caption_of, chart_of, panels_of
@@ -26,7 +27,7 @@ from pages.kit.figures import draw_figure
 from pages.kit.look import FORMAT, QUESTION_TYPE, RULE, STARS, plain
 from pages.kit.names import dataset_name, model_colours, model_name
 from pages.kit.navigation import lead_to
-from pages.kit.notes import draw_notes
+from pages.kit.notes import draw_notes, first_time
 from pages.kit.tables import draw_as_table, draw_table
 from pages.kit.view import in_words, names_of, names_on
 
@@ -36,6 +37,8 @@ _ALL = "–"
 """The choice that leaves an option out."""
 _WIDTH = 224
 _MOST_PANELS = 12
+_MOST_WORDS = 25
+"""Words of a caption that is visible; the help of the figure has a longer one."""
 _HEADS = {
     "mean": "Mean", "ci_low": "Low", "ci_high": "High", "question_type": "Question", "difference": "Δ",
     "difference_low": "Δ low", "difference_high": "Δ high", "p_adjusted": "Adjusted p", "p": "p",
@@ -59,10 +62,11 @@ def draw_section(
     options: Mapping[str, Any] | None = None,
     charts: Mapping[str, Chart] | None = None,
     on_row: Callable[[Row], None] | None = None,
-    names: Mapping[str, str] | None = None,
+    names: Mapping[Any, str] | None = None,
     name: str = "",
     empty: str = "",
     titled: bool = True,
+    controls: DeltaGenerator | None = None,
 ) -> Result | None:
     """Draw a section for the trials of a selection.
 
@@ -77,28 +81,30 @@ def draw_section(
         names: Further label values in words.
         name: Key of the figure and name of its files.
         empty: Text if there are no rows; by default the metric's.
-        titled: Whether to draw the title.
+        titled: Whether to draw the title, if there are rows.
+        controls: Where to draw the section's controls, such as the popover of a ``FilterRow``; by default in a row.
 
     Returns:
         The result that is drawn, or ``None`` if there is nothing to draw.
     """
-    metric = section.metric
-    if titled:
-        st.header(section.title, anchor=False)
-    if section.help:
-        st.caption(plain(section.help.partition("\n\n")[0]))
-    chosen = {**section.options, **(options or {}), **_ask_options(section)}
+    metric, head = section.metric, st.container()
+    chosen = {**section.options, **(options or {}), **_ask_options(section, controls)}
     try:
         result = section_result(section, selection, chosen)
     except AnamnesisError as error:
-        draw_error(error)
+        if first_time(str(error)):
+            draw_error(error)
         return None
     if not result.rows:
+        if not first_time(empty or metric.empty):
+            return None
         if narrowed() and why_empty(metric, MetricRequest(Store(), selection, query=read), chosen).filtered:
             draw_no_match(f"The filters leave nothing: {plain(in_words(selection))}.", name=name or metric.name)
         else:
             draw_empty(plain(empty or metric.empty), *(() if empty else metric.starts))
         return None
+    if titled:
+        head.header(section.title, anchor=False)
     draw_result(
         section,
         result,
@@ -125,28 +131,28 @@ def draw_result(
     correction: str = "holm",
     titled: bool = True,
 ) -> None:
-    """Draw a result as its section declares: notes, figure, table and download; see ``draw_section``.
+    """Draw a result as its section declares: figure, a line of notes, table and download; see ``draw_section``.
 
     ``names`` are label values in words. The conversations behind a row are opened in the ``selection`` of the result,
     if it is given.
     """
     names = {**names, **section.words}
+    rows = result.figures
+    drawn = [_with_estimate(row, section.estimate) for row in rows]
     if section.by_size:
-        ordered = sorted(result.figures, key=lambda row: (row.estimate is None, row.estimate or 0.0))
-        result = replace(result, rows=tuple(ordered))
-    draw_notes(result.notes, section.metric.page)
+        order = sorted(range(len(drawn)), key=lambda n: (drawn[n].estimate is None, drawn[n].estimate or 0.0))
+        drawn, result = [drawn[n] for n in order], replace(result, rows=tuple(rows[n] for n in order))
+    clicked, figure = on_row, st.container()
+    draw_notes(result.notes, section.metric.page)  # before the figure is drawn, because its pictures have these notes
     if section.kind != "table":
-        _draw_charts(section, result, names, (charts or {}).get(section.kind), on_row, name, titled=titled)
-        _say_what_stars_mean(section, result, correction)
+        with figure:
+            scope = f"{in_words(selection)}." if selection is not None else ""
+            own_chart = (charts or {}).get(section.kind)
+            _draw_charts(section, drawn, names, own_chart, clicked, name, scope, titled=titled)
+    _draw_reading(section, result, correction)
     if on_row is None and selection is not None and any(row.counts for row in result.figures):
         on_row = partial(open_counted, selection)
     _draw_table(section, result, names, on_row, name, selection)
-
-
-def draw_sections(sections: Iterable[Section], selection: Selection, **options: Any) -> None:
-    """Draw sections below each other; ``options`` are passed to ``draw_section``."""
-    for section in sections:
-        draw_section(section, selection, **options)
 
 
 def section_result(section: Section, selection: Selection, options: Mapping[str, Any] | None = None) -> Result:
@@ -183,13 +189,13 @@ def words_of(result: Result, selection: Selection) -> dict[str, str]:
     return words
 
 
-def _ask_options(section: Section) -> dict[str, Any]:
+def _ask_options(section: Section, where: DeltaGenerator | None) -> dict[str, Any]:
     """Draw controls for the options in the section's ``controls`` and return the chosen values."""
     parameters = {option.name: option for option in section.metric.options()}
     chosen = dict[str, Any]()
     if not section.controls:
         return chosen
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+    with where or st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         for name in section.controls:
             option = parameters[name]
             kind, words = get_args(option.annotation)[:2] if get_origin(option.annotation) is Annotated else (str, "")
@@ -225,40 +231,56 @@ def _choices(kind: Any) -> list[str]:
     return [choice for part in get_args(kind) for choice in _choices(part)]
 
 
+def _with_estimate(row: Row, name: str) -> Row:
+    if not name:
+        return row
+    estimate, low, high, n = (row.more[f"{name}_{part}"] for part in ("mean", "ci_low", "ci_high", "n_cases"))
+    return replace(row, estimate=estimate, low=low, high=high, n=n)
+
+
 def _draw_charts(
     section: Section,
-    result: Result,
+    rows: Sequence[Row],
     names: Mapping[str, str],
     own_chart: Chart | None,
     on_row: Callable[[Row], None] | None,
     key: str,
+    scope: str,
     *,
     titled: bool,
 ) -> None:
-    """Draw one figure, or one for each value of the section's ``figure``, two next to each other."""
+    """Draw one figure, or one for each value of the section's ``figure``, two next to each other.
+
+    ``scope`` names the selection in the captions of pictures.
+    """
     by_value: dict[Any, list[Row]] = {}
-    for row in result.figures:
+    for row in rows:
         by_value.setdefault(row.label.get(section.figure) if section.figure else None, []).append(row)
-    several_panels = section.panel and len({row.label.get(section.panel) for row in result.figures}) > 1
+    several_panels = section.panel and len({row.label.get(section.panel) for row in rows}) > 1
     side_by_side = len(by_value) > 1 and not several_panels
     columns = st.columns(2) if side_by_side else [st.container()]
-    for number, (value, rows) in enumerate(by_value.items()):
+    for number, (value, of_value) in enumerate(by_value.items()):
         with columns[number % len(columns)]:
             title = section.title if value is None else f"{_word(section.figure, value, names)}"
             place = key if value is None else f"{key}_{value}"
             own_title = value is not None or titled
             section_of_value = section if value is None or section.axis else replace(section, axis=title)
-            _draw_chart(section_of_value, rows, title, names, own_chart, on_row, place, titled=own_title)
+            _draw_chart(section_of_value, of_value, title, names, own_chart, on_row, place, scope, titled=own_title)
 
 
-def _say_what_stars_mean(section: Section, result: Result, correction: str) -> None:
-    compared = sum(row.comparison is not None for row in result.figures)
-    if section.compared and compared:
-        pairs = f"{compared} pair{'s' * (compared > 1)}"
-        st.caption(
-            f"Stars (on bars, and in the table): {section.compared}, paired by case (sign-flip test), p corrected by "
-            f"{LABELS[correction]} over the {pairs} shown; {STARS}. Published figures have no stars."  # type: ignore[index]
-        )
+def _draw_reading(section: Section, result: Result, correction: str) -> None:
+    """Draw the caption of a section, with its help, the tests behind stars, and a long caption behind a mark."""
+    words = "" if len(section.caption.split()) > _MOST_WORDS else section.caption
+    compared = sum(row.comparison is not None for row in result.figures) if section.compared else 0
+    stars_in_words = (
+        f"Stars (on bars, and in the table): {section.compared}, paired by case (sign-flip test), p corrected by "
+        f"{LABELS[correction]} over the {compared} pair{'s' * (compared > 1)} shown; {STARS}. "  # type: ignore[index]
+        "Published figures have no stars."
+    )
+    parts = (plain("" if words else section.caption), stars_in_words if compared else "", plain(section.help))
+    help_ = "\n\n".join(filter(None, parts))
+    if words or help_:
+        st.caption(plain(words) or "How to read these figures", help=help_ or None)
 
 
 def _draw_chart(
@@ -269,6 +291,7 @@ def _draw_chart(
     own_chart: Chart | None,
     on_row: Callable[[Row], None] | None,
     key: str,
+    scope: str,
     *,
     titled: bool,
 ) -> None:
@@ -299,7 +322,7 @@ def _draw_chart(
         if on_row is not None and len(data) > 1:
             on_row(rows[int(data[1])])
 
-    rests = " ".join(filter(None, [section.caption, caption_of(rows)]))
+    rests = " ".join(filter(None, [scope, section.caption, caption_of(rows)]))
     draw_figure(make, key, title, rests, on_point=forward_click if on_row else None, titled=titled)
 
 

@@ -48,12 +48,12 @@ _SOURCE_WORDS: dict[Origin, str] = {
     "imported": "logs of other programs or databases",
 }
 _RULE_HELP = (
-    "Usual: each framework’s own rule, and the grader’s verdict for many choices. Substring: the answer occurs "
+    "Usual: each framework’s own rule, and the grader’s verdict for many choices. Contains the choice: it occurs "
     "in the response, which also counts a response that lists all. Strict: exactly one choice is named."
 )
 _POOL_HELP = (
-    "Bars never mix answers that are not comparable: a model whose runs differ in patient, prompts, cap, grader … has "
-    "one bar for each. Pooling merges these bars, and their name says so."
+    "Bars never mix answers that are not comparable: a model whose runs differ in patient, prompts, grader … has one "
+    "bar for each. This merges them, and their name says so."
 )
 _SHARED_PARTS: dict[SelectionPart, tuple[str, Any]] = {
     "models": ("Models", None),
@@ -181,7 +181,7 @@ def specialties_in_order(specialties: Iterable[str]) -> tuple[str, ...]:
 
 
 class FilterRow:
-    """A row of controls: the case set, the models and a page's own control; the other filters are in a popover.
+    """A row of controls: the case set, the models and a page's own controls; the other filters are in a popover.
 
     The label of the popover counts the filters that are set. ``own`` are the keys of a page's filters in it, with their
     defaults.
@@ -191,7 +191,7 @@ class FilterRow:
         with nullcontext() if inside else row_of_controls():
             self.cases = st.container(width=_WIDTH)
             self.models = st.container(width=_WIDTH)
-            self.own = st.container(width="content")
+            self.own = st.container(width="content", horizontal=True, vertical_alignment="bottom", gap="small")
             self._place = st.container(width="content")
         self._defaults = {**_DEFAULTS, **own}
         self._popover: DeltaGenerator | None = None
@@ -249,18 +249,16 @@ def ask_selection(
             if st.toggle("With development cases", key="development", bind="query-params", help=help_):
                 selection = replace(selection, development=True)
     _say_unknown()
-    if source == ("mine",) and "models" in parts:
-        st.caption("Only your own runs. *Filters* adds other sources: the sample study, published figures.")
     return selection
 
 
-def ask_models_by_source(models: Sequence[str], least: int) -> set[str]:
-    """Ask in a popover who made the runs of ``models``, and return those of the chosen sources.
+def ask_models_by_source(models: Sequence[str], least: int, row: FilterRow) -> set[str]:
+    """Ask in the popover of a row who made the runs of ``models``, and return those of the chosen sources.
 
     A source with fewer than ``least`` of them is not preselected.
     """
     offers = {"": CaseSetOptions(tuple(models))}
-    source = _ask_source(offers, _EVERYTHING, lambda _: st.popover("Source", icon=_ICON, key="sources"), least)
+    source = _ask_source(offers, _EVERYTHING, row.popover, least)
     return set(_from(offers, source, _EVERYTHING)[""].models if source else models)
 
 
@@ -297,8 +295,8 @@ def _ask_source(
             names=SOURCE,
             default=default,
             shape="pills",
-            help="Mine: runs made here. Published: imported releases, and figures printed in papers. "
-            "Imported logs: runs of other programs or databases.",
+            help="At first only your own runs, if there are any. Published: imported releases, and figures printed in "
+            "papers. Imported logs: runs of other programs or databases.",
         )
     if set(chosen) == set(default):  # the default of another page, or of a later moment, may be another one
         choices.pop("source", None)
@@ -447,7 +445,8 @@ def _ask_part(part: SelectionPart, offer: CaseSetOptions, names: Mapping[str, st
     if part == "rule":
         return choose("Right choice", RULES, part, names=RULE, help=_RULE_HELP, width=_WIDTH)
     if part == "pooled":
-        return offer.several_conditions and st.toggle("Pool conditions", key=part, bind="query-params", help=_POOL_HELP)
+        several = offer.several_conditions
+        return several and st.toggle("Merge conditions", key=part, bind="query-params", help=_POOL_HELP)
     if len(offer.asks_for) < 2:
         return ()
     kinds = choose_several("Asks for", offer.asks_for, part, names=ASKS_FOR, width=_WIDTH)

@@ -7,6 +7,7 @@ import streamlit as st
 
 from core.errors import AnamnesisError
 from core.frameworks.automedic.queries import CAUSES, FAILURE_NAMES
+from core.frameworks.starts import Missing
 from core.measures.base import Result, Row
 from core.measures.ledger import TOPICS_SECTION
 from core.store.selection import Selection
@@ -85,7 +86,7 @@ def draw_words(words: dict[str, str], result: Result, selection: Selection) -> N
         facts = section_result(ASKED, selection).figures
         not_judged = ""
     except AnamnesisError as error:
-        facts, not_judged = [], str(error)
+        facts, not_judged = [], error.sentence if isinstance(error, Missing) else str(error)
     listed = [
         f"- **{plain(names[model])}.** {plain(' '.join(filter(None, (sentences, missed(facts, model)))))}"
         for model, sentences in list(words.items())[:_MOST_MODELS]

@@ -1,26 +1,39 @@
-"""Conversation quality: history taking, the four parts of CARE, and rubrics."""
+"""Conversation quality: history taking, CARE, rubrics, urgency, and measures without a page of their own."""
 
-from core.frameworks.base import publisher
-from pages.kit.page import draw_parts, show
+import streamlit as st
+
+from core.measures.judge_check import CHECKS
+from core.measures.registry import sections
+from core.measures.repeatability import POWER, REPEATABILITY
+from core.measures.spend import SPEND
+from pages.kit.choice import draw_chosen
+from pages.kit.page import draw_sections as draw_tabs
+from pages.kit.page import lead_from, show
 from pages.quality.care.page import draw_care
 from pages.quality.history.page import draw_history
 from pages.quality.rubrics import draw_rubrics
+from pages.quality.urgency import draw_urgency
 
-PARTS = {
-    "History taking": (
-        draw_history,
-        "How much of the patient’s information the doctor’s questions uncovered, with the benchmark’s measures.",
-    ),
-    "CARE": (
-        draw_care,
-        f"{publisher('care').title}’s conversations between a doctor, a patient and the clinical staff, in four parts: "
-        "accuracy, conversational efficiency and strategy, empathy, robustness.",
-    ),
-    "Rubrics": (
-        draw_rubrics,
-        "Was the encounter right? Models judge each criterion of a rubric with quotations, which are checked.",
-    ),
+_KEY = "quality_part"
+_OTHERS = "Other measures"
+TABS = {
+    "History taking": draw_history,
+    "CARE": draw_care,
+    "Rubrics": draw_rubrics,
+    "Urgency": draw_urgency,
+    _OTHERS: lambda: draw_chosen(sections("")),
 }
 
+
+def draw_page() -> None:
+    """Draw the open tab; an address of version 0.6 that names a measure leads to it."""
+    for section in (REPEATABILITY, POWER, SPEND):
+        lead_from("measure", section.title, "accuracy", acc_tab="Repeatability, power, cost", measure=section.title)
+    lead_from("measure", CHECKS.title, "judges", judges_part="Checks")
+    if "measure" in st.query_params and _KEY not in st.query_params:
+        st.session_state.setdefault(_KEY, _OTHERS)
+    draw_tabs(TABS, _KEY)
+
+
 if __name__ == "__main__":
-    show("Conversation quality", lambda: draw_parts(PARTS, "quality_part"))
+    show("Conversation quality", draw_page)

@@ -1,4 +1,4 @@
-"""The part Rubrics: scores by rubric, what must and must not happen, single criteria, and judging."""
+"""Rubrics: scores, what must and must not happen, single criteria, and judging."""
 
 import streamlit as st
 
@@ -18,46 +18,43 @@ from pages.kit.controls import choose
 from pages.kit.empty import draw_empty
 from pages.kit.jobs import draw_judging
 from pages.kit.navigation import link
-from pages.kit.page import draw_sections as draw_tabs
 from pages.kit.section import draw_section
 from pages.kit.stored import conditions
-from pages.kit.view import ask_selection, offered
+from pages.kit.view import FilterRow, ask_selection, offered
 
-_KEY = "rubric"
+_SHOWN = {"Figures": FIGURES, "Criteria": (CRITERIA,), "Judging": ()}
 
 
 def draw_rubrics() -> None:
     if not conditions():
         draw_empty("No conversation is stored yet.", CAMPAIGN, RELEASE, icon="rule")
         return
+    row = FilterRow()
     rubrics = {name: entry.form.title for name, entry in read(rubric_entries).items()}
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        last = read(read_rubric_outcomes, Selection()).rubric
-        default = name_of(last) if last else None
-        name = choose("Rubric", list(rubrics), _KEY, names=rubrics, default=default, width=360)
-        link("data", "Import or download", "rule", rubrics="open")
-    selection = ask_selection(offered(), "models", "datasets", "specialties")
+    last = read(read_rubric_outcomes, Selection()).rubric
+    default = name_of(last) if last else None
+    with row.own:
+        name = choose("Rubric", list(rubrics), "rubric", names=rubrics, default=default, width=224)
+        shown = choose("Show", list(_SHOWN), "rubric_tab", width=128)
+    selection = ask_selection(offered(), "models", "datasets", "specialties", row=row)
     judges = list(read(read_rubric_outcomes, selection, name).available)
     judge = None
-    if len(judges) > 1:
-        judge = choose("Judge", [*judges, PANEL], "rubric_judge", names={PANEL: "Majority of all judges"}, width=360)
-    draw_tabs(_TABS, "rubric_tab", selection, name, judge)
-
-
-def _draw_figures(selection: Selection, rubric: str, judge: str | None) -> None:
-    for section in FIGURES:
-        options = {"rubric": rubric, "judge": judge, **section.options}
-        key = section.title.lower().replace(" ", "_")
-        if draw_section(section, selection, options=options, name=f"rubric_{key}") is None:
+    with row.popover():
+        if len(judges) > 1:
+            judge = choose("Judge", [*judges, PANEL], "rubric_judge", names={PANEL: "Majority of all judges"})
+        link("data", "Import or download a rubric", "rule", rubrics="open")
+    if shown == "Judging":
+        _draw_judging(selection, name)
+        return
+    for number, section in enumerate(_SHOWN[shown]):
+        options = {"rubric": name, "judge": judge, **section.options}
+        key = f"rubric_{section.title.lower().replace(' ', '_')}"
+        controls = None if number else row.popover()
+        if draw_section(section, selection, options=options, name=key, titled=number > 0, controls=controls) is None:
             return
 
 
-def _draw_criteria(selection: Selection, rubric: str, judge: str | None) -> None:
-    options = {"rubric": rubric, "judge": judge}
-    draw_section(CRITERIA, selection, options=options, name="rubric_criteria", titled=False)
-
-
-def _draw_judging(selection: Selection, rubric: str, _judge: str | None) -> None:
+def _draw_judging(selection: Selection, rubric: str) -> None:
     """Draw the form that starts judging the selected conversations, or the progress of the job."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         repeat = st.number_input(
@@ -69,6 +66,3 @@ def _draw_judging(selection: Selection, rubric: str, _judge: str | None) -> None
     conversations = selection.of_conversations
     job = Judging(f"{RUBRIC}{rubric}", conversations=conversations, limit=limit, repeat=int(repeat))
     draw_judging(job, "rubric", (RULE_JUDGE, BY_RULE))
-
-
-_TABS = {"Figures": _draw_figures, "Criteria": _draw_criteria, "Judging": _draw_judging}

@@ -14,7 +14,7 @@ from core.store.database import Store
 from core.store.fold import fold
 from pages.kit.names import natural, unique_names
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, invalid, write_journal
-from tests.support.pages import has_button, trouble, words
+from tests.support.pages import has_button, help_texts, trouble, words
 from tests.support.stores import copy_of
 
 Open = Callable[..., AppTest]
@@ -126,7 +126,7 @@ def test_the_old_address_of_reproduce_leads_to_published_figures(open_page: Open
 def test_the_address_keeps_split_interval_and_correction(open_page: Open) -> None:
     app = open_page("accuracy", acc_split="Specialty", correction="Benjamini–Hochberg", interval="Normal theory (t)")
     assert trouble(app) == []
-    assert "Benjamini–Hochberg over the 4 pairs shown" in words(app)
+    assert "Benjamini–Hochberg over the 4 pairs shown" in help_texts(app)
     own = frame(app, "Accuracy")
     assert set(own["Group"]) == {"Dermatology", "Neurology"}
     # four cases of which one is right: 0.25 ± t(3) · 0.5 / √4 reaches below zero, as only the normal theory does

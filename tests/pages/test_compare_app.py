@@ -19,7 +19,7 @@ from pages.compare.data import ComparedArm, arms_of, comparison, counted_in
 from pages.kit.subjects import Subject
 from tests.core.store.builders import a_case, a_header, a_trial, answered, as_released, graded, grades, write_journal
 from tests.pages.test_accuracy_app import frame
-from tests.support.pages import button, trouble, words
+from tests.support.pages import button, help_texts, trouble, words
 from tests.support.stores import copy_of
 
 Open = Callable[..., AppTest]
@@ -92,7 +92,7 @@ def test_two_models_are_compared_in_every_arm_in_one_and_case_by_case(open_page:
     app = open_page("compare", cmp_arm="Multi-turn · Free response", cmp_case="ours/3")
     assert trouble(app) == []
     table = frame(app, "Adjusted p")
-    assert list(table["Arm"]) == ["Vignette · Multiple choice", "Multi-turn · Free response"]
+    assert list(table["Answer"]) == ["Vignette · Multiple choice", "Multi-turn · Free response"]
     assert list(table["openai/a"]) == [1.0, 0.333]
     assert list(table["openai/b"]) == [1.0, 0.667]
     assert list(table["Δ"]) == [0.0, 0.333]
@@ -105,7 +105,7 @@ def test_two_models_are_compared_in_every_arm_in_one_and_case_by_case(open_page:
     outcomes = app.table[0].value
     assert outcomes.to_numpy().tolist() == [[1, 1, 2], [3, 1, 4], [4, 2, 6]]
     # two-sided binomial test of 1 in 4: 2 · (1 + 4) / 2**4
-    assert "p = 0.6250, not corrected" in words(app)
+    assert "p = 0.6250, not corrected" in help_texts(app)
     assert "**4** of 6 cases flipped: 3 became right, 1 became wrong" in words(app)
     settings = frame(app, "Setting")
     assert set(settings["Setting"]) == {"Prompts (name and hash)", "Cap of the conversation"}

@@ -42,6 +42,21 @@ def test_every_page_opens_on_an_empty_database(open_page: Open) -> None:
     assert {page for page, app in opened.items() if app.info and not app.get("page_link")} <= {"runs"}
 
 
+def test_addresses_of_former_tabs_and_pages_lead_to_where_they_went(open_page: Open) -> None:
+    former = {
+        ("accuracy", "acc_tab", "Differences between arms"): ("Compare", "cmp_part", "Formats and questions"),
+        ("compare", "cmp_what", "Arms of one model"): ("Compare", "cmp_part", "Formats and questions"),
+        ("failures", "failures_tab", "Urgency"): ("Conversation quality", "quality_part", "Urgency"),
+        ("quality", "measure", "Power"): ("Accuracy", "acc_tab", "Repeatability, power, cost"),
+        ("quality", "measure", "Unsaid in summaries"): ("Conversation quality", "quality_part", "Other measures"),
+    }
+    led = {}
+    for (page, key, value), (_, tab, _) in former.items():
+        app = open_page(page, **{key: value})
+        led[page, key, value] = (app.title[0].value, tab, app.session_state[tab])
+    assert led == former
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("filled", [False, True])
 def test_every_part_and_tab_of_every_page_opens(filled: bool, database: Path, open_page: Open) -> None:
@@ -51,7 +66,8 @@ def test_every_part_and_tab_of_every_page_opens(filled: bool, database: Path, op
     for page in (*TITLES, *PARTS):
         app = open_page(page)
         faults += [f"{page}: {fault}" for fault in (*trouble(app), *commands_in(app))]
-        for key, titles in tabs_of(app).items():
+        shown = {box.key: box.options for box in app.selectbox if box.label in ("Show", "Measure")}
+        for key, titles in (tabs_of(app) | shown).items():
             for title in titles[1:]:
                 opened = open_page(page, **{key: title})
                 faults += [f"{page}, {title}: {fault}" for fault in (*trouble(opened), *commands_in(opened))]

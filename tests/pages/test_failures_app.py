@@ -13,8 +13,10 @@ from streamlit.testing.v1 import AppTest
 
 from core.case import Fact, Profile
 from core.figures.heat import ink_on
+from core.frameworks.consultation.measures.history_taking import HISTORY
 from core.jobs import background
 from core.measures.failures import Causes
+from core.measures.measuring import measure_trials
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.judged_facts import PatientVerdict
@@ -238,6 +240,7 @@ def test_after_a_change_of_filters_the_answers_are_those_that_are_named(judged: 
 
 @pytest.mark.slow
 def test_without_a_judge_the_topics_are_not_judged_and_can_be(filled: Store, open_page: Open) -> None:
+    measure_trials(filled, [HISTORY])
     app = settled(open_page("failures", failures_tab="Never asked"))
     assert trouble(app) == []
     assert "Not judged" in words(app)

@@ -166,15 +166,15 @@ def test_a_missing_thing_has_links_except_to_the_form_that_is_open() -> None:
         from core.frameworks import starts
         from pages.kit import empty
 
-        st.session_state["_page"] = "failures"
+        st.session_state["_page"] = "quality"
         with patch.object(empty, "link", lambda page, label, icon, **query: st.text(f"{page} {query}")):
             empty.draw_error(starts.Missing("Nobody *asked*.", starts.URGENCY, starts.CAMPAIGN))
 
     app = AppTest.from_function(page)
     to_runs = "runs {'doctor': 'reference/bayes'}"
-    assert [text.value for text in app.run().text] == ["failures {'failures_tab': 'Urgency'}", to_runs]
+    assert [text.value for text in app.run().text] == ["quality {'quality_part': 'Urgency'}", to_runs]
     assert app.info[0].value == r"Nobody \*asked\*\."
-    app.query_params["failures_tab"] = "Urgency"
+    app.query_params["quality_part"] = "Urgency"
     assert [text.value for text in app.run().text] == [to_runs]
 
 

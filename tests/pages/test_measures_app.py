@@ -1,4 +1,4 @@
-"""More measures: a metric of an extension folder is drawn with its options, filters and notes, and no page knows it."""
+"""A metric of an extension is drawn on Quality with its options, filters and notes, and no page knows it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def shares(app: AppTest) -> dict[tuple[str, str], float]:
 
 @pytest.mark.slow
 def test_a_metric_of_an_extension_has_a_figure_a_table_options_and_filters(extended: Path, open_page: Open) -> None:
-    app = open_page("measures", measure="Right at all")
+    app = open_page("quality", measure="Right at all")
     assert not trouble(app)
     assert len(app.get("plotly_chart")) >= 1
     # a is right in 2 of 6 free responses after conversations, b in 4 of 6; both in every vignette
@@ -74,7 +74,7 @@ def test_a_metric_of_an_extension_has_a_figure_a_table_options_and_filters(exten
     (of,) = (control for control in app.selectbox if control.label == "Of")
     of.set_value("vignette").run()
     assert set(shares(app)) == {("openai/a", "Vignette"), ("openai/b", "Vignette")}
-    narrowed = open_page("measures", measure="Right at all", models="openai/a")
+    narrowed = open_page("quality", measure="Right at all", models="openai/a")
     assert {model for model, _ in shares(narrowed)} == {"openai/a"}
 
 
@@ -88,6 +88,6 @@ def test_a_framework_of_an_extension_brings_its_section(
     (folder / "__init__.py").write_text("from core.frameworks.craftmd import FRAMEWORK\n")
     text = SHARE_RIGHT.replace("share_right", "share_triaged").replace("Right at all", "Triaged right")
     (folder / "measures.py").write_text(text)
-    app = open_page("measures", measure="Triaged right")
+    app = open_page("quality", measure="Triaged right")
     assert not trouble(app)
     assert shares(app)["openai/b", "Multi-turn"] == pytest.approx(2 / 3)

@@ -34,6 +34,11 @@ def words(app: AppTest) -> str:
     return "\n".join([*texts, *(element.proto.text for element in app.get("progress"))])
 
 
+def help_texts(app: AppTest) -> str:
+    """Return the help of the captions and texts of a page."""
+    return "\n".join(element.proto.help for kind in ("markdown", "caption") for element in getattr(app, kind))
+
+
 def button(app: AppTest, label: str) -> Button:
     (match,) = [element for element in app.button if element.label == label]
     return match

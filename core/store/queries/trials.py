@@ -173,32 +173,6 @@ _OFFER = f"""
 
 
 @dataclass(frozen=True)
-class Course:
-    """The conversations of one condition: their number, the doctor's mean turns without the greeting, end reasons."""
-
-    model: str
-    conversations: int
-    mean_turns: float | None
-    endings: dict[str, int] = field(default_factory=dict)
-
-
-def courses(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> dict[str, Course]:
-    select(cursor, selection)
-    return {row[0]: Course(*row) for row in cursor.execute(_COURSES).fetchall()}
-
-
-_COURSES = """
-    WITH conversations AS (
-        SELECT model, place, end_reason, doctor_turns
-        FROM chosen JOIN seated USING (run_id) JOIN trials USING (trial_id) WHERE end_reason IS NOT NULL
-    ), counts AS (
-        SELECT model, place, end_reason, count(*) AS n, sum(doctor_turns) AS turns FROM conversations GROUP BY ALL
-    )
-    SELECT model, sum(n)::BIGINT, sum(turns) / sum(n), map_from_entries(list((end_reason, n) ORDER BY n DESC))
-    FROM counts GROUP BY model, place ORDER BY place"""
-
-
-@dataclass(frozen=True)
 class TrialOrigin:
     """The condition, run and case of a stored trial."""
 

@@ -41,10 +41,9 @@ from pages.kit.empty import draw_empty, draw_no_match
 from pages.kit.figures import draw_conditions_behind
 from pages.kit.look import arm, counted
 from pages.kit.names import dataset_name, model_colours
-from pages.kit.page import draw_sections
 from pages.kit.section import Chart, draw_section, section_result
 from pages.kit.stored import conditions, run_casts
-from pages.kit.view import CaseSetOptions, ask_selection, names_of, specialties_in_order
+from pages.kit.view import CaseSetOptions, FilterRow, ask_selection, names_of, specialties_in_order
 from pages.kit.visitor import draw_control
 from pages.quality.asked import draw_asked, draw_consultations
 from pages.quality.care.charts import LinesBy, part_chart, scatter_chart
@@ -58,10 +57,14 @@ _LINES: dict[LinesBy, str] = {"all": "All models", "group": "By group of models"
 
 @dataclass(frozen=True)
 class CareView:
-    """The trials and options from which the page’s sections are drawn; ``rests`` is their caption."""
+    """The trials and options from which the page’s sections are drawn; ``rests`` is their caption.
+
+    ``row`` has the controls.
+    """
 
     selection: Selection
     options: Mapping[str, Any]
+    row: FilterRow
     rests: str = ""
 
     def draw(self, section: Section, **arguments: Any) -> Result | None:
@@ -76,9 +79,8 @@ class CareView:
 
 
 def draw_profile(view: CareView) -> None:
-    """Draw what happened in words, the four parts of every model, and the table behind them."""
-    draw_consultations(view.result(SUMMARY, {"by": "all", "published": False}), view.result(HABITS), view.selection)
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    """Draw the four parts of every model, what happened in words, and the table behind them."""
+    with view.row.popover():
         aggregation = choose(
             "Figures",
             list(_HOW),
@@ -105,9 +107,10 @@ def draw_profile(view: CareView) -> None:
     result = view.draw(section, options=options, titled=False, charts=charts)
     if result is None:
         return
-    view.draw(SUMMARY, options=options, titled=False)
+    draw_consultations(view.result(SUMMARY, {"by": "all", "published": False}), view.result(HABITS), view.selection)
+    view.draw(SUMMARY, options=options)
     if any(not row.source for row in result.figures):
-        view.draw(ACCURACIES, options={"by": aggregation}, titled=False)
+        view.draw(ACCURACIES, options={"by": aggregation})
         draw_conditions_behind({row.label["model"] for row in result.figures}, view.selection, "these models")
 
 
@@ -149,13 +152,14 @@ def draw_scatter(view: CareView) -> None:
         list(_LINES),
         "care_line",
         names=_LINES,
-        shape="segments",
         help="The group in a model’s entry in models.toml, otherwise its provider. By data set: a panel for each.",
+        where=view.row.popover(),
     )
     by = "dataset" if line == "dataset" else "group"
     rows = view.result(FITS, {"line": by}).figures
     fits = [row for row in rows if (line == "all") == (row.label[by] == "all")]
-    view.draw(POINTS, charts={"scatter": across_chart(partial(scatter_chart, fits=fits, by=line), view)})
+    chart = across_chart(partial(scatter_chart, fits=fits, by=line), view)
+    view.draw(POINTS, charts={"scatter": chart}, titled=False)
     words = {"all": "All data sets"} if by == "dataset" else FITS.words
     view.draw(replace(FITS, words=words), options={"line": by})
 
@@ -181,24 +185,28 @@ def draw_habits(view: CareView) -> None:
         view.draw(section, titled=section is not QUERIES)
 
 
-_TABS = {
+_VIEWS: dict[str, Callable[[CareView], None]] = {
     "Profile": draw_profile,
     "Asked and missed": lambda view: draw_asked(view.selection),
     "Static and conversation": draw_scatter,
     "Failures": draw_failures,
     "Empathy": draw_empathy,
     "Habits": draw_habits,
-    "Composite": lambda view: draw_composite(view.draw),
+    "Composite": lambda view: draw_composite(view.draw, view.row),
     "Studies by experts": lambda view: draw_studies(),
     "Cases": lambda view: draw_case_conversations(view.selection, view.options),
 }
 
 
 def draw_care() -> None:
-    """Draw the tabs; without conversations, the published figures and how to begin."""
+    """Draw the chosen figures; without conversations, the published figures and how to begin."""
     offers = {question: offer for question in RULES if (offer := _offer(question)).models}
     all_staffed = Selection(frameworks=tuple(staffed()))
+    row = FilterRow(care_how="all", care_published=True, care_without_blank=False)
     if not offers:
+        view = CareView(all_staffed, {"by": "all", "published": True}, row)
+        for section in (PROFILE, SUMMARY):
+            view.draw(section, titled=False)
         care = publisher("care")
         draw_empty(
             f"These are the **published** figures; no conversation of {care.title} is stored yet. The reference "
@@ -206,43 +214,43 @@ def draw_care() -> None:
             campaign_of(care.name),
             icon="menu_book",
         )
-        view = CareView(all_staffed, {"by": "all", "published": True})
-        for section in (PROFILE, SUMMARY):
-            view.draw(section, titled=False)
         draw_studies()
         return
     question = next(iter(offers))
-    if len(offers) > 1:
-        question = choose(
-            "Question",
-            list(offers),
-            "care_questions",
-            names=_QUESTION,
-            shape="segments",
-            help="With choices, an answer must name exactly one. Without, the grader judges it.",
-        )
+    with row.own:
+        shown = choose("Show", list(_VIEWS), "care_tab", width=224)
+        if len(offers) > 1:
+            question = choose(
+                "Question",
+                list(offers),
+                "care_questions",
+                names=_QUESTION,
+                width=160,
+                help="With choices, an answer must name exactly one. Without, the grader judges it.",
+            )
     # no case set is chosen, because figures of several data sets are shown side by side
-    selection = ask_selection({"": offers[question]}, "datasets", "models", "specialties", base=all_staffed)
+    selection = ask_selection({"": offers[question]}, "datasets", "models", "specialties", base=all_staffed, row=row)
     trials = read(read_care, question, selection)
     if trials.empty:
         draw_no_match("No conversation fits these filters.")
         return
     blank = int((trials["conv"] == "empty").sum() + (trials["static"] == "empty").sum())
-    blanks_excluded = bool(blank) and st.toggle(
-        f"Exclude {counted(blank, 'blank answer')}",
-        key="care_without_blank",
-        bind="query-params",
-        help="A blank answer ended normally without words. It counts as not correct, and after a conversation also as "
-        "invalid, which lowers robustness.",
-    )
-    rule = _ask_early_end(trials)
+    with row.popover():
+        blanks_excluded = bool(blank) and st.toggle(
+            f"Exclude {counted(blank, 'blank answer')}",
+            key="care_without_blank",
+            bind="query-params",
+            help="A blank answer ended normally without words. It counts as not correct, and after a conversation also "
+            "as invalid, which lowers robustness.",
+        )
+        rule = _ask_early_end(trials)
     options = {
         "question_type": question,
         "blank": "excluded" if blanks_excluded else "failed",
         "early_end": rule or "failed",
     }
     rests = _rests(trials, selection, question) + (f" {EARLY_END_WORDS[rule]}." if rule else "")
-    draw_sections(_TABS, "care_tab", CareView(selection, options, rests))
+    _VIEWS[shown](CareView(selection, options, row, rests))
 
 
 def _ask_early_end(trials: pd.DataFrame) -> EarlyEnd | None:
@@ -255,7 +263,6 @@ def _ask_early_end(trials: pd.DataFrame) -> EarlyEnd | None:
         list(EARLY_END_WORDS),
         "care_early_end",
         names=EARLY_END_WORDS,
-        width=320,
         help="The doctor sent the end tag alone after one to three queries. The paper’s rule, an end within three "
         "turns for want of tags or by a misplaced end tag, is read here as counting it. An end before any query, "
         "without a tag or next to other words is abrupt under both rules.",

@@ -15,19 +15,22 @@ from pages.kit.cached import read
 from pages.kit.controls import choose
 from pages.kit.navigation import link
 from pages.kit.section import draw_section
+from pages.kit.view import FilterRow
 
 _ALL = Selection()
 _PLAN = {"experts_tab": "Plan a review"}
 
 
-def draw_composite(draw: Callable[..., Result | None]) -> None:
+def draw_composite(draw: Callable[..., Result | None], row: FilterRow) -> None:
     """Draw the composite, unweighted unless a review is chosen, and the weights and abilities of that review.
 
     ``draw`` draws a section of CARE for the trials of the page, with further arguments of ``draw_section``.
     """
     reviews = read(preference_reviews)
     names = {EQUAL: "Equal for all parts", **{name: f"Choices in {name}" for name in reviews}}
-    chosen = choose("Weights", list(names), "care_weights", names=names) if reviews else EQUAL
+    chosen = EQUAL
+    if reviews:
+        chosen = choose("Weights", list(names), "care_weights", names=names, where=row.popover())
     named = replace(
         COMPOSITE, axis=f"Composite, weights: {names[chosen].lower() if chosen == EQUAL else names[chosen]}"
     )

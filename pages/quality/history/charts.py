@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import plotly.graph_objects as go
 
-from core.figures.marks import Mark, dots
 from core.figures.report import chart_of
 from core.figures.scatter import Spot, scatter
 from core.figures.style import GREY, Axis
@@ -15,7 +14,6 @@ from pages.kit.names import model_colours
 from pages.kit.section import Chart
 
 Names = Mapping[str, str]
-_SHARE = (-0.02, 1.02)
 
 
 def recall_chart(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
@@ -37,35 +35,6 @@ def recall_chart(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
     colours = {**model_colours(models), **dict.fromkeys(sets, GREY)}
     across, up = Axis("Patient recall: what was uncovered"), Axis("Accuracy of the task", (0, 1.03), ".1f")
     return scatter(spots, {**models, **sets}, colours, across, up, height=430, dark=dark)
-
-
-def order_chart(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
-    """Return when each topic is first mentioned, and in which share of conversations it is."""
-    positions: dict[str, list[float]] = {}
-    for row in rows:
-        if row.estimate is not None:
-            positions.setdefault(row.label["topic"], []).append(row.estimate)
-    topics = sorted(positions, key=lambda topic: sum(positions[topic]) / len(positions[topic]))
-    marks = []
-    for row in rows:
-        place, model, more = names[row.label["topic"]], row.label["model"], row.more
-        first = Mark(place, row.estimate, row.low, row.high, model, "first", f"{row.n:,} cases")
-        marks += [
-            first,
-            Mark(
-                place,
-                more["told_mean"],
-                more["told_ci_low"],
-                more["told_ci_high"],
-                model,
-                "told",
-                f"{more['told_n_cases']:,} cases",
-            ),
-        ]
-    panels = {"first": "First told, as share of the dialogue", "told": "Told in the conversations"}
-    axis, models = Axis("Share", _SHARE, ".0%", None, ".1%"), _models(rows, names)
-    places = [names[topic] for topic in topics]
-    return dots(marks, models, model_colours(models), axis, places=places, panels=panels, legend=True, dark=dark)
 
 
 def groups_chart(measure: str) -> Chart:

@@ -1,4 +1,4 @@
-"""The tabs of History taking that show figures."""
+"""The views of History taking that show figures."""
 
 from dataclasses import replace
 
@@ -13,6 +13,7 @@ from core.frameworks.consultation.measures.sections import (
     MEASURE,
     ORDER,
     PATIENT,
+    TOLD,
     UNCOVERED,
     VIRTUE_RULES,
 )
@@ -23,14 +24,13 @@ from pages.kit.cached import read
 from pages.kit.controls import choose
 from pages.kit.empty import draw_no_match
 from pages.kit.figures import draw_conditions, draw_setting_differences
-from pages.kit.look import STARS
 from pages.kit.names import model_name
 from pages.kit.navigation import link
-from pages.kit.notes import basis, draw_notes
-from pages.kit.section import draw_section, section_result
-from pages.kit.view import names_on
+from pages.kit.notes import basis
+from pages.kit.section import draw_section
+from pages.kit.view import FilterRow, names_on
 from pages.quality.asked import draw_words, history
-from pages.quality.history.charts import differences_chart, groups_chart, order_chart, recall_chart
+from pages.quality.history.charts import differences_chart, groups_chart, recall_chart
 from pages.quality.history.solving import draw_solving
 from pages.quality.history.tables import draw_doctors
 
@@ -41,47 +41,51 @@ _SPEAKERS: dict[Speaker, str] = {
 _SETS: dict[str, str] = {**HISTORY_SETS, "none": "None"}
 
 
-def draw_overview(selection: Selection) -> None:
-    """Draw what each doctor asked, the table of doctors, and information uncovered against accuracy."""
-    stored = section_result(FIGURES, selection, FIGURES.options)
-    own = {model: [row for row in stored.figures if row.label["model"] == model] for model in names_on(selection)}
-    draw_words({model: history(rows) for model, rows in own.items() if rows}, stored, selection)
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        published = ask_published()
+def draw_overview(selection: Selection, row: FilterRow) -> None:
+    """Draw information uncovered against accuracy, what each doctor asked in words, and the table of doctors."""
+    published = ask_published(row)
+    with row.popover():
         bounds = st.toggle("Intervals", key="history_bounds", bind="query-params", help="95 %, by resampling cases.")
     options = {**FIGURES.options, "published": published}
-    result = section_result(FIGURES, selection, options)
-    draw_notes(result.notes, FIGURES.metric.page)
+    charts = {"reached": recall_chart}
+    result = draw_section(FIGURES, selection, options=options, charts=charts, name="history_reached", titled=False)
+    if result is None:
+        return
+    names = names_on(selection)
+    own = {model: [row for row in result.figures if row.label["model"] == model] for model in names}
+    draw_words({model: history(rows) for model, rows in own.items() if rows}, result, selection)
     conditions = basis(selection).conditions
-    draw_doctors(result.figures, names_on(selection), conditions, bounds=bounds)
+    draw_doctors(result.figures, names, conditions, bounds=bounds)
     models = {row.label["model"] for row in result.figures}
-    draw_conditions({model: name for model, name in names_on(selection).items() if model in models}, conditions)
-    draw_section(FIGURES, selection, options=options, charts={"reached": recall_chart}, name="history_reached")
+    draw_conditions({model: name for model, name in names.items() if model in models}, conditions)
     empty = "No answer to the question with its choices counts after these conversations yet."
     draw_section(UNCOVERED, selection, name="history_uncovered", empty=empty)
 
 
-def ask_published() -> HistorySet | None:
+def ask_published(row: FilterRow) -> HistorySet | None:
     """Ask which published figures are shown next to the stored ones."""
-    dataset = choose(
-        "Published figures",
-        list(_SETS),
-        "history_published",
-        names=_SETS,
-        shape="segments",
-        help="Liao et al. (arXiv 2309.02077), tables 2 and 3. They used other cases and items made by a model, so "
-        "compare only the order of doctors.",
-    )
+    with row.popover():
+        dataset = choose(
+            "Published figures",
+            list(_SETS),
+            "history_published",
+            names=_SETS,
+            shape="segments",
+            help="Liao et al. (arXiv 2309.02077), tables 2 and 3. They used other cases and items made by a model, so "
+            "compare only the order of doctors.",
+        )
     return None if dataset == "none" else dataset  # type: ignore[return-value]
 
 
-def draw_course(selection: Selection) -> None:
+def draw_course(selection: Selection, row: FilterRow) -> None:
     """Draw how the history unfolds: curves, order of topics, and longer against shorter histories."""
-    speaker = choose("Whose words", list(_SPEAKERS), "history_who", names=_SPEAKERS, shape="segments")
-    draw_section(CURVES, selection, options={"speaker": speaker}, name="history_curve")
+    with row.popover():
+        speaker = choose("Whose words", list(_SPEAKERS), "history_who", names=_SPEAKERS, shape="segments")
+    draw_section(CURVES, selection, options={"speaker": speaker}, name="history_curve", titled=False)
     draw_solving(selection)
-    draw_section(ORDER, selection, charts={"order": order_chart}, name="history_order")
-    measure = choose("Measure", list(MEASURE), "history_group_measure", names=lambda m: MEASURE[m][0])
+    for section in (ORDER, TOLD):
+        draw_section(section, selection, name=f"history_{section.estimate or 'order'}")
+    measure = choose("Measure", list(MEASURE), "history_group_measure", names=lambda m: MEASURE[m][0], width=224)
     name, meaning = MEASURE[measure]
     section = replace(BY_ITEMS, title=f"{BY_ITEMS.title}: {name}", help=f"{BY_ITEMS.help} {meaning}")
     chart = groups_chart(measure)
@@ -89,30 +93,23 @@ def draw_course(selection: Selection) -> None:
     draw_section(section, selection, charts={"groups": chart}, name=f"history_groups_{measure}", empty=empty)
 
 
-def draw_comparison(selection: Selection) -> None:
+def draw_comparison(selection: Selection, row: FilterRow) -> None:
     models = set(read(read_history, replace(selection, mcq_rule="usual"))["model"])
     names = {model: name for model, name in names_on(selection).items() if model in models}
     if len(names) < 2:
         draw_no_match("A comparison needs two doctors on the same cases. Remove a filter, or run another doctor.")
         return
-    first_column, second_column, correction_column = st.columns([3, 3, 2], vertical_alignment="bottom")
-    first = choose("First doctor", list(names), "history_first", names=names, where=first_column)
-    second = choose(
-        "Second doctor", list(names), "history_second", names=names, default=list(names)[1], where=second_column
-    )
-    correction = choose(
-        "Correction of p",
-        list(LABELS),
-        "correction",
-        names=LABELS,
-        help="Over all measures compared.",
-        where=correction_column,
-    )
+    with row.own:
+        first = choose("First doctor", list(names), "history_first", names=names, width=200)
+        second = choose("Second doctor", list(names), "history_second", names=names, default=list(names)[1], width=200)
+    help_ = "Over all measures compared."
+    correction = choose("Correction of p", list(LABELS), "correction", names=LABELS, help=help_, where=row.popover())
     if first == second:
         st.info("Choose two different doctors.")
         return
     section = replace(
         CHANGE,
+        help=f"{CHANGE.help} Colour: p ≤ .05 after {LABELS[correction]}.",
         title=f"{names[first]} minus {names[second]}",
         heads={
             **CHANGE.heads,
@@ -128,8 +125,8 @@ def draw_comparison(selection: Selection) -> None:
         options={"correction": correction},
         charts={"shares": differences_chart},
         name="history_differences",
+        titled=False,
     )
-    st.caption(f"Colour: p ≤ .05 after {LABELS[correction]}. {STARS}.")
     draw_setting_differences(
         {model: names[model] for model in (first, second)}, basis(compared).conditions, "these two"
     )
@@ -140,8 +137,9 @@ def draw_patients(selection: Selection) -> None:
     empty = "These conversations have no reply of the patient, or are not measured yet."
     patients = [condition.newest.patient for condition in basis(selection).conditions]
     section = replace(PATIENT, words={**PATIENT.words, **{patient: model_name(patient) for patient in patients}})
-    draw_section(section, selection, name="history_virtues", empty=empty)
-    st.markdown(VIRTUE_RULES)
+    draw_section(section, selection, name="history_virtues", empty=empty, titled=False)
+    with st.expander("How these are measured", icon=":material/rule:"):
+        st.markdown(VIRTUE_RULES)
     link(
         "experts",
         "Let people judge the patient’s speech",

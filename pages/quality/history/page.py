@@ -1,5 +1,6 @@
 """History taking: information uncovered, course of the dialogue, the patient’s quality, and single cases."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -11,9 +12,9 @@ from core.frameworks.consultation.measures.summary import read_history
 from core.frameworks.starts import RELEASE, campaign_of
 from core.store.selection import Selection, case_sets_played
 from pages.kit.cached import ask, cached_query, read
+from pages.kit.controls import choose
 from pages.kit.empty import draw_empty, draw_no_match
-from pages.kit.page import draw_sections as draw_tabs
-from pages.kit.view import CaseSetOptions, ask_selection, offer_in
+from pages.kit.view import CaseSetOptions, FilterRow, ask_selection, offer_in
 from pages.quality.asked import draw_asked
 from pages.quality.history.cases import draw_case_conversations
 from pages.quality.history.figures import ask_published, draw_comparison, draw_course, draw_overview, draw_patients
@@ -37,34 +38,38 @@ def stored_histories() -> StoredHistories:
     return StoredHistories(offers, lost)
 
 
-_TABS = {
+_VIEWS: dict[str, Callable[[Selection, FilterRow], None]] = {
     "Figures": draw_overview,
-    "Asked and missed": draw_asked,
+    "Asked and missed": lambda selection, row: draw_asked(selection),
     "Course of the dialogue": draw_course,
     "Comparison": draw_comparison,
-    "The patient": draw_patients,
-    "Cases": draw_case_conversations,
+    "The patient": lambda selection, row: draw_patients(selection),
+    "Cases": lambda selection, row: draw_case_conversations(selection),
 }
+"""Choice in the row of filters → what draws it, with further controls in the row."""
 
 
 def draw_history() -> None:
-    """Draw the tabs; without conversations, the published figures and how to begin."""
+    """Draw the chosen figures; without conversations, the published figures and how to begin."""
     stored = stored_histories()
+    row = FilterRow(history_bounds=False)
     if not stored.offers:
+        dataset = ask_published(row)
+        draw_doctors(published_rows(dataset) if dataset else [], {}, (), bounds=False)
         draw_empty(
             "These are the **published** figures; no conversation is stored yet.",
             campaign_of(publisher("history").name, "reference/oracle-direct"),
             RELEASE,
             icon="menu_book",
         )
-        dataset = ask_published()
-        draw_doctors(published_rows(dataset) if dataset else [], {}, (), bounds=False)
         return
-    if stored.lost:
-        lost = "1 conversation is" if stored.lost == 1 else f"{stored.lost:,} conversations are"
-        st.caption(f"{lost} not measured because the case is not stored. Import the cases first.")
-    selection = ask_selection(stored.offers, "models", "datasets", "specialties", "rule")
+    with row.own:
+        shown = choose("Show", list(_VIEWS), "history_tab", width=224)
+    selection = ask_selection(stored.offers, "models", "datasets", "specialties", "rule", row=row)
     if read(read_history, replace(selection, mcq_rule="usual")).empty:
         draw_no_match("No conversation fits these filters.")
         return
-    draw_tabs(_TABS, "history_tab", selection)
+    _VIEWS[shown](selection, row)
+    if stored.lost:
+        lost = "1 conversation is" if stored.lost == 1 else f"{stored.lost:,} conversations are"
+        st.caption(f"{lost} not measured because the case is not stored. Import the cases first.")

@@ -22,7 +22,6 @@ from core.measures.compare import report_pairs as pairs
 from core.measures.endings import report as endings
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.trials import courses
 from core.store.selection import Selection
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, grades, invalid, write_journal
 from tests.support.behind import faults_of
@@ -238,13 +237,3 @@ def test_the_address_of_a_row_is_read_back_and_a_damaged_one_refused() -> None:
 def test_a_row_of_no_side_or_no_stored_condition_opens_nothing(store: Store) -> None:
     assert opened(store, Counted((Side("openai/none"),)))["counted"] == []
     assert opened(store, Counted((Side("openai/none", ("vignette", "frq")),)))["counted"] == []
-
-
-def test_the_conversations_of_a_version_are_those_of_its_course(store: Store) -> None:
-    selection = Selection(case_sets=("ours",))
-    with store.read() as cursor:
-        by_version = courses(cursor, selection)
-    assert len(by_version) >= 2
-    for version, course in by_version.items():
-        counts = Counted((Side(version),), staffed=True)
-        assert len(opened(store, counts, selection)["counted"]) == course.conversations, version

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from core.frameworks.consultation.measures import prefixes, summary
@@ -149,9 +150,13 @@ ORDER = Section(
     "Order of inquiry",
     summary.report,
     {"part": "order"},
-    kind="order",
-    help="Topics of the cases’ items, the earliest on top. Left: the share of the dialogue at which the patient first "
-    "tells the topic, over conversations in which it is told. Right: the share of conversations in which it is told.",
+    kind="dots",
+    series="model",
+    place="topic",
+    by_size=True,
+    axis="First told, as share of the dialogue",
+    caption="Topics of the cases’ items, the earliest on top.",
+    help="The share of the dialogue at which the patient first tells it, over conversations in which it is told.",
     heads={
         **_HEADS,
         "mean": "First told at",
@@ -165,6 +170,16 @@ ORDER = Section(
     words=_WORDS,
     folded=True,
     page="quality",
+)
+TOLD = replace(
+    ORDER,
+    title="Topics that patients told, by their words",
+    estimate="told",
+    axis="Conversations in which it is told",
+    columns=("model", "topic", "told_mean", "told_ci_low", "told_ci_high", "told_n_cases"),
+    caption="Share of conversations in which the patient’s messages contain the words of an item of the case.",
+    help="Words cannot judge meaning: compare topics and doctors, not single conversations.",
+    page="failures",
 )
 BY_ITEMS = Section(
     "Shorter and longer histories",
@@ -205,4 +220,4 @@ PATIENT = Section(
     words=_WORDS,
     page="quality",
 )
-SECTIONS = (FIGURES, UNCOVERED, CURVES, ACCURACY, ORDER, BY_ITEMS, CHANGE, PATIENT)
+SECTIONS = (FIGURES, UNCOVERED, CURVES, ACCURACY, ORDER, TOLD, BY_ITEMS, CHANGE, PATIENT)
