@@ -44,9 +44,9 @@ LOOKS: tuple[tuple[str, dict[str, str]], ...] = (
     ("accuracy", {"rule": "Exactly one choice named"}),
     ("accuracy", {"acc_split": "Specialty"}),
     ("accuracy", {"acc_tab": "Endings and what-if"}),
-    ("transcripts", {}),
-    ("transcripts", {"transcripts_words": "since when"}),
-    ("transcripts", {"transcripts_trial": "?"}),
+    ("conversations", {}),
+    ("conversations", {"conversations_words": "since when"}),
+    ("conversations", {"transcripts_trial": "?"}),
     ("compare", {}),
     ("compare", {"rule": "Exactly one choice named"}),
     ("failures", {}),
@@ -58,13 +58,13 @@ LOOKS: tuple[tuple[str, dict[str, str]], ...] = (
     ("memorisation", {}),
     ("runs", {}),
     ("models", {}),
-    ("data", {}),
+    ("cases", {}),
     ("debugger", {}),
     ("live", {}),
 )
 """Pages with what their address holds, in the order of the navigation's groups; "?" is one of the stored trials."""
 FILTERED = frozenset(
-    ("accuracy", "transcripts", "compare", "failures", "quality", "patients", "judges", "memorisation")
+    ("accuracy", "conversations", "compare", "failures", "quality", "patients", "judges", "memorisation")
 )
 """Pages of results, whose filters visitors set."""
 FINISHED = ForwardMsg.ScriptFinishedStatus.FINISHED_SUCCESSFULLY

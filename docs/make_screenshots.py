@@ -158,7 +158,7 @@ def branches(page: Page, address: str, core: Core) -> None:
     branch = re.search(r"trial=([0-9a-f]+)|\b([0-9a-f]{20})\b", forked.replace(parent, ""))
     if branch is None:
         raise SystemExit(f"The fork named no conversation: {forked}")
-    page.goto(f"{address}/transcripts?transcripts_part=Branches&trial={branch[1] or branch[2]}&other={parent}")
+    page.goto(f"{address}/transcripts?conversations_part=Branches&trial={branch[1] or branch[2]}&other={parent}")
     settle(page)
     page.wait_for_timeout(2_000)
     take(page, "branches")

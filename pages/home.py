@@ -26,7 +26,7 @@ from pages.kit.campaigns import (
     campaigns,
     choices_by,
     cost_in_words,
-    in_transcripts,
+    in_conversations,
     run_title,
 )
 from pages.kit.cases import excluded_in_words
@@ -159,7 +159,7 @@ def draw_field() -> None:
     st.caption(f"{twice} Run your model on such cases to compare it with these.".strip())
     with st.container(horizontal=True):
         link("accuracy", "All published figures", "bar_chart")
-        link("data", "Bring in cases or a release", "upload_file")
+        link("cases", "Bring in cases or a release", "upload_file")
         link("runs", "Run a campaign", "play_arrow")
 
 
@@ -230,7 +230,7 @@ def draw_result(run: RunProgress) -> None:
     elif rows:
         st.markdown(f"**{plain(run_title(run))}:** no answer counts. {plain(exclusions(rows))}")
     with st.container(horizontal=True):
-        link("transcripts", "Read its conversations", "forum", **in_transcripts([run.run_id]))
+        link("conversations", "Read its conversations", "forum", **in_conversations([run.run_id]))
         link("failures", "Why answers are wrong", "troubleshoot", **in_results(run.run_id))
         link("accuracy", "Accuracy", "bar_chart", **in_results(run.run_id))
         draw_comparison_link(run.run_id)

@@ -264,7 +264,7 @@ def _draw_courses(choice: VersionsChoice) -> None:
         table,
         "monitoring_conversations",
         percents(*table.columns[3:]),
-        on_row=lambda row: lead_to("transcripts", **links[row]),
+        on_row=lambda row: lead_to("conversations", **links[row]),
     )
 
 

@@ -1,4 +1,4 @@
-"""Links from a row of a result to exactly the conversations that it counts, and what Transcripts says about the row."""
+"""Links from a row of a result to exactly the conversations that it counts, and what their page says about the row."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from core.store.database import Store
 from core.store.selection import Selection
 from pages.kit.cached import read
 from pages.kit.controls import choose
-from pages.kit.look import END_SHORT, arm, plain
+from pages.kit.look import END_SHORT, arm, counted, plain
 from pages.kit.names import case_name, dataset_name
 from pages.kit.view import names_on
 
+LISTED = {"conversations_part": "Conversations"}
+"""URL parameter with which the page Conversations opens its list."""
 _ROW = "row"
 _PART = "row_part"
 _PARTS: Mapping[Part, str] = {
@@ -48,12 +50,12 @@ class ChosenRow(NamedTuple):
 
 
 def behind_row(selection: Selection, counts: Counted, part: Part = "counted") -> dict[str, str]:
-    """Return the URL parameters with which Transcripts lists the conversations that a row on a selection counts."""
-    query = {_ROW: Behind(selection, counts).address, **({} if part == "counted" else {_PART: part})}
+    """Return the URL parameters with which Conversations lists the conversations that a row on a selection counts."""
+    query = {**LISTED, _ROW: Behind(selection, counts).address, **({} if part == "counted" else {_PART: part})}
     if of_arm := counts.sides[-1].arm:
-        query["transcripts_arm"] = ":".join(of_arm)
+        query["conversations_arm"] = ":".join(of_arm)
         if of_arm[1].startswith("mcq"):
-            query["transcripts_rule"] = selection.mcq_rule
+            query["conversations_rule"] = selection.mcq_rule
     return query
 
 
@@ -68,11 +70,11 @@ def ask_row() -> ChosenRow | None:
         st.warning(plain(str(error)), icon=":material/link_off:")
         return None
     parts = [part for part, ids in trials.items() if ids or part == "counted"]
-    counted = trials["counted"]
-    extent = f"{len(counted):,} conversations on {len(set(counted.values())):,} cases"
+    cases = len(set(trials["counted"].values()))
+    extent = f"{counted(len(trials['counted']), 'conversation')} on {counted(cases, 'case')}"
     numbers = ", ".join(f"{_PARTS[part].lower()}: {len(trials[part]):,}" for part in parts if part != "counted")
     with st.container(border=True):
-        st.markdown(f"**{extent}** are behind the row {plain(_in_words(behind))}. :gray[{numbers}]")
+        st.markdown(f"**{extent}** behind the row {plain(_in_words(behind))}. :gray[{numbers}]")
         with st.container(horizontal=True, vertical_alignment="center"):
             part = choose(
                 "Behind the row", parts, _PART, names=_PARTS, shape="segments", hidden=True, on_change=_first_page
@@ -86,12 +88,13 @@ def _trials(store: Store, behind: Behind) -> Trials:
 
 
 def _first_page() -> None:
-    st.query_params.pop("transcripts_page", None)
+    st.query_params.pop("conversations_page", None)
 
 
 def _leave() -> None:
-    for name in (_ROW, _PART, "transcripts_page"):
+    for name in (_ROW, _PART, "conversations_page"):
         st.query_params.pop(name, None)
+    st.query_params.update(LISTED)
 
 
 def _in_words(behind: Behind) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import streamlit as st
 
@@ -21,6 +22,8 @@ from pages.kit.seats import case_label
 from pages.kit.sessions import running_sessions
 
 _LOOKS_EVERY_S = 2.0
+_SECTION = "section"
+"""URL parameter with the title of the open section of ``draw_folds``."""
 # Streamlit draws captions at 60 % opacity (4.06:1), and white on the primary colour of the dark theme (3.9:1).
 _CAPTIONS = 'body [data-testid="stCaptionContainer"] { opacity: 0.8; }'
 # Streamlit draws a table's toolbar over the end of what is above the table; it gets a strip of its own.
@@ -57,6 +60,40 @@ def draw_sections(sections: Mapping[str, Callable[..., None]], key: str, *argume
     for tab, draw in zip(tabs, sections.values(), strict=True):
         if tab.open:
             with tab:
+                draw(*arguments)
+
+
+def draw_tabs(tabs: Mapping[str, tuple[Callable[[], None], str]], key: str) -> None:
+    """Draw tabs by their titles, each with its caption; the URL parameter ``key`` stores which one is open."""
+
+    def draw(content: Callable[[], None], caption: str) -> None:
+        st.caption(caption)
+        content()
+
+    draw_sections({title: partial(draw, *tab) for title, tab in tabs.items()}, key)
+
+
+def draw_folds(sections: Mapping[str, Callable[..., None]], *arguments: object) -> None:
+    """Draw sections folded below each other, one of them open: the one in the URL, or the first.
+
+    The URL decides at every run, so that Back and Forward restore it. ``arguments`` are passed to the function that
+    draws the open section.
+    """
+    asked = st.query_params.get(_SECTION)
+    opened = asked if asked in sections else next(iter(sections))
+
+    def turn(title: str) -> None:
+        if title != opened:
+            st.query_params[_SECTION] = title
+        else:
+            st.query_params.pop(_SECTION, None)
+
+    for title, draw in sections.items():
+        control = f"{_SECTION}_{title}"
+        st.session_state[control] = title == opened
+        box = st.expander(title, key=control, on_change=turn, args=(title,))
+        if title == opened:
+            with box:
                 draw(*arguments)
 
 

@@ -149,6 +149,31 @@ def draw_sections(sections: Iterable[Section], selection: Selection, **options: 
         draw_section(section, selection, **options)
 
 
+def draw_filled(
+    sections: Mapping[str, Section], selection: Selection, name: str, *, options: Mapping[str, Any] | None = None
+) -> None:
+    """Draw the sections that have rows, and one sentence on the others with the links to where their data is made.
+
+    ``sections`` are by the last part of their key, of which ``name`` is the first.
+    """
+    filled, missing = dict[str, Section](), list[Section]()
+    for key, section in sections.items():
+        try:
+            rows = section_result(section, selection, {**section.options, **(options or {})}).rows
+        except AnamnesisError:
+            rows = ()
+        if rows:
+            filled[key] = section
+        else:
+            missing.append(section)
+    for key, section in filled.items():
+        draw_section(section, selection, options=options, name=f"{name}_{key}")
+    if missing:
+        titles = ", ".join(section.title for section in missing)
+        starts = dict.fromkeys(start for section in missing for start in section.metric.starts)
+        draw_empty(f"Nothing is stored yet for: {plain(titles)}.", *starts)
+
+
 def section_result(section: Section, selection: Selection, options: Mapping[str, Any] | None = None) -> Result:
     """Return the result of a section's metric for a selection, cached by the state of the store.
 
@@ -322,7 +347,7 @@ def _draw_table(
 
         def open_cell(place: int, head: str) -> None:
             if opened := cell_behind(selection, lines[place], column_of[head]):
-                lead_to("transcripts", **behind_row(*opened))
+                lead_to("conversations", **behind_row(*opened))
 
         shares = {
             str(head): st.column_config.ProgressColumn(min_value=0, max_value=1, format="%.2f", color="auto")
@@ -336,7 +361,7 @@ def _draw_table(
         if on_row is not None and isinstance(row, Row):
             on_row(row)
         elif not isinstance(row, Row) and (trial_id := row.get("trial_id")):
-            lead_to("transcripts", trial=trial_id)
+            lead_to("conversations", trial=trial_id)
 
     of_trials = any(not isinstance(row, Row) and "trial_id" in row for row in result.rows)
     opens = open_row if on_row is not None or of_trials else None
@@ -349,7 +374,7 @@ def _draw_table(
 def open_counted(selection: Selection, row: Row) -> None:
     """Lead to the conversations that a row of a result on a selection counts; a row without any leads nowhere."""
     if row.counts is not None:
-        lead_to("transcripts", **behind_row(selection, row.counts))
+        lead_to("conversations", **behind_row(selection, row.counts))
 
 
 def table_of(result: Result, names: Mapping[str, str], section: Section) -> pd.DataFrame:

@@ -37,7 +37,7 @@ def draw_rubrics() -> None:
         last = read(read_rubric_outcomes, Selection()).rubric
         default = name_of(last) if last else None
         name = choose("Rubric", list(rubrics), _KEY, names=rubrics, default=default, width=360)
-        link("data", "Import or download", "rule", rubrics="open")
+        link("cases", "Import or download", "rule", rubrics="open")
     selection = ask_selection(offered(), "models", "datasets", "specialties")
     judges = list(read(read_rubric_outcomes, selection, name).available)
     judge = None

@@ -43,7 +43,7 @@ from pages.kit.campaigns import (
     accuracy_rows,
     case_set_name,
     choices_by,
-    in_transcripts,
+    in_conversations,
     label_of_run,
     run_title,
     unpriced,
@@ -140,7 +140,7 @@ def draw_run_links(run: RunProgress) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         link("accuracy", "Accuracy", "bar_chart", **in_results(run_id))
         link("failures", "Wrong answers", "troubleshoot", **in_results(run_id))
-        link("transcripts", "Transcripts", "forum", **in_transcripts([run_id]))
+        link("conversations", "Transcripts", "forum", **in_conversations([run_id]))
         link("report", "Evaluation report", "fact_check", runs=run_id)
         is_comparable = draw_comparison_link(run_id)
         if any(question_type in FREE for _, question_type in run.arms):
@@ -148,7 +148,7 @@ def draw_run_links(run: RunProgress) -> None:
                 "graders",
                 "Grade again",
                 "rule",
-                graders_tab="Grade again",
+                section="Grade again",
                 graders_again_runs=f"{model_name(run.doctor)} · {run_id}",
             )
         with_cases = bool(st.session_state.get(with_cases_key(run_id)))
@@ -345,7 +345,9 @@ def _draw_conversations(run: RunProgress) -> None:
             conversations, run.protocol, tagged_failures(run.run_id) if run.protocol in CARED_FOR else None
         ),
         f"conversations_{run.run_id}",
-        on_row=lambda row: lead_to("transcripts", trial=conversations[row].trial_id, **in_transcripts([run.run_id])),
+        on_row=lambda row: lead_to(
+            "conversations", trial=conversations[row].trial_id, **in_conversations([run.run_id])
+        ),
         height="content" if len(conversations) <= _LISTED else 35 * _LISTED,
         download="",
     )

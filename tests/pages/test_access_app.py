@@ -24,7 +24,7 @@ def test_whoever_is_not_let_in_sees_the_door_alone(open_as: Open) -> None:
         app = open_as(None, page)
         assert [button.label for button in app.button] == ["Sign in"]
         assert words(app) == "This server is for people who have signed in.\nAnamnesis"
-    stranger = open_as("someone@else.example", "transcripts", trial="t01")
+    stranger = open_as("someone@else.example", "conversations", trial="t01")
     assert words(stranger).startswith("You have signed in as someone")
     assert "but have no access yet: ask ada" in words(stranger)
     assert [button.label for button in stranger.button] == ["Sign out"]
@@ -58,16 +58,16 @@ def test_a_viewer_reads_the_pages_that_start_something_and_can_start_nothing(ope
 def test_anothers_paste_and_consultation_are_not_found_by_their_addresses(open_as: Open) -> None:
     secret = "Only Rita knows"
     for page, query in (("debugger", {"run": "bench-rita"}), ("debugger", {"trial": "of-rita"}),
-                        ("transcripts", {"trial": "of-rita"}), ("live", {"trial": "of-rita"})):  # fmt: skip
+                        ("conversations", {"trial": "of-rita"}), ("live", {"trial": "of-rita"})):  # fmt: skip
         assert secret in words(open_as(RUNNER, page, **query)), page
-        app = open_as(VIEWER if page == "transcripts" else OTHER, page, **query)
+        app = open_as(VIEWER if page == "conversations" else OTHER, page, **query)
         assert secret not in words(app) + str(app), page
 
 
 def test_a_runner_names_no_path_that_the_file_does_not_allow(open_as: Open) -> None:
-    app = open_as(RUNNER, "data", **{"import": "yes"})
-    app.segmented_control(key="data_where").set_value("path").run()
-    app.text_input(key="data_path").set_value("/etc/passwd").run()
+    app = open_as(RUNNER, "cases", **{"import": "yes"})
+    app.segmented_control(key="cases_where").set_value("path").run()
+    app.text_input(key="cases_path").set_value("/etc/passwd").run()
     assert any("is not in an allowed folder" in text for text in (words(app), *trouble(app)))
 
 

@@ -25,7 +25,7 @@ FIRST_ROW = {"x": 120, "y": 52}  # a cell of it, not the box before it
 @pytest.fixture
 def page(browser: Browser, dashboard: Dashboard) -> Iterator[Page]:
     with visiting(browser, dashboard) as visitors:
-        yield visitors.open("data")
+        yield visitors.open("cases")
 
 
 def test_an_upload_becomes_cases(page: Page, tmp_path: Path) -> None:

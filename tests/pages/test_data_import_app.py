@@ -18,7 +18,7 @@ from core.datasets.select import cases_of
 from core.errors import AnamnesisError
 from core.store.database import Store
 from core.store.queries.profiles import newest_profiles
-from pages.data import importing
+from pages.cases import importing
 from tests.support.data_stage import VIGNETTE, Open, a_file, a_record, fill
 from tests.support.pages import button, has_button, run_until, trouble, words
 from tests.support.release import write_release
@@ -30,9 +30,9 @@ def filled(database: Path) -> Store:
 
 
 def import_page(open_page: Open, path: Path) -> AppTest:
-    app = open_page("data", **{"import": "yes"})
-    app.segmented_control(key="data_where").set_value("path").run()
-    return app.text_input(key="data_path").set_value(str(path)).run()
+    app = open_page("cases", **{"import": "yes"})
+    app.segmented_control(key="cases_where").set_value("path").run()
+    return app.text_input(key="cases_path").set_value(str(path)).run()
 
 
 def test_a_file_is_looked_at_before_it_is_imported(database: Path, tmp_path: Path, open_page: Open) -> None:
@@ -82,7 +82,7 @@ def test_a_file_that_cannot_be_read_is_said_in_a_sentence(database: Path, tmp_pa
     (tmp_path / "broken.json").write_text('[{"question": "x"', encoding="utf-8")
     app = import_page(open_page, tmp_path / "gone.json")
     for name, sentence in (("gone", "There is no file"), ("empty", "the file is empty"), ("broken", "not JSON")):
-        app.text_input(key="data_path").set_value(str(tmp_path / f"{name}.json")).run()
+        app.text_input(key="cases_path").set_value(str(tmp_path / f"{name}.json")).run()
         assert list(app.exception) == []
         (error,) = [element.value for element in app.error]
         assert sentence in error.replace("\\", "")
@@ -115,9 +115,9 @@ def test_a_file_that_takes_long_says_how_far_it_is_and_can_be_stopped(
 def test_an_uploaded_file_is_imported_like_one_on_this_computer(
     database: Path, tmp_path: Path, open_page: Open
 ) -> None:
-    app = open_page("data", **{"import": "yes"})
+    app = open_page("cases", **{"import": "yes"})
     content = a_file(tmp_path, a_record(0), a_record(1)).read_bytes()
-    app.file_uploader(key="data_upload").set_value(("my set.jsonl", content, "application/json")).run()
+    app.file_uploader(key="cases_upload").set_value(("my set.jsonl", content, "application/json")).run()
     assert trouble(app) == []
     button(app, "Import 2 cases").click().run()
     assert imported.names() == ["my-set"]
@@ -131,11 +131,11 @@ def test_a_release_comes_in_by_path_or_upload_and_says_where_to_look_at_it(
     database: Path, tmp_path: Path, open_page: Open
 ) -> None:
     folder = write_release(tmp_path / "craft-md-main")
-    app = open_page("data", release="yes")
-    app.segmented_control(key="data_release_where").set_value("path").run()
-    app.text_input(key="data_release_path").set_value(str(tmp_path / "elsewhere")).run()
+    app = open_page("cases", release="yes")
+    app.segmented_control(key="cases_release_where").set_value("path").run()
+    app.text_input(key="cases_release_path").set_value(str(tmp_path / "elsewhere")).run()
     assert "There is no file or folder" in app.error[0].value
-    app.text_input(key="data_release_path").set_value(str(folder)).run()
+    app.text_input(key="cases_release_path").set_value(str(folder)).run()
     button(app, "Import it").click().run()
     run_until(app, lambda now: not has_button(now, "Stop"))
     assert trouble(app) == []
@@ -145,13 +145,15 @@ def test_a_release_comes_in_by_path_or_upload_and_says_where_to_look_at_it(
     assert [case.case_key for case in cases_of("craftmd")] == ["craftmd/case_0", "craftmd/case_1"]
 
     packed = Path(shutil.make_archive(str(folder), "xztar", folder.parent, folder.name))
-    app.segmented_control(key="data_release_where").set_value("upload").run()
-    app.file_uploader(key="data_release_upload").set_value((packed.name, packed.read_bytes(), "application/x-xz")).run()
+    app.segmented_control(key="cases_release_where").set_value("upload").run()
+    app.file_uploader(key="cases_release_upload").set_value(
+        (packed.name, packed.read_bytes(), "application/x-xz")
+    ).run()
     button(app, "Import it").click().run()
     run_until(app, lambda now: not has_button(now, "Stop"))
     assert "Already imported, on 2 cases." in words(app)
 
-    app.file_uploader(key="data_release_upload").set_value(("odd.zip", b"PK no archive", "application/zip")).run()
+    app.file_uploader(key="cases_release_upload").set_value(("odd.zip", b"PK no archive", "application/zip")).run()
     button(app, "Import it").click().run()
     run_until(app, lambda now: not has_button(now, "Stop"))
     assert "odd.zip is neither a folder nor a .zip or .tar archive" in app.error[0].value.replace("\\", "")
@@ -161,7 +163,7 @@ def test_a_release_comes_in_by_path_or_upload_and_says_where_to_look_at_it(
 def test_source_and_licence_can_be_corrected(filled: Store, tmp_path: Path, open_page: Open) -> None:
     import_file(a_file(tmp_path, a_record(0)), "medqa")
     before = cases_of("medqa")[0].content_hash
-    app = open_page("data", dataset="medqa", data_tab="Record")
+    app = open_page("cases", dataset="medqa", cases_tab="Record")
     assert trouble(app) == []
     next(box for box in app.text_input if box.label == "Licence").set_value("CC BY 4.0")
     button(app, "Save source and licence").click().run()
@@ -175,7 +177,7 @@ def test_source_and_licence_can_be_corrected(filled: Store, tmp_path: Path, open
 
 @pytest.mark.slow
 def test_a_data_set_is_deleted_only_after_it_was_said_what_is_lost(filled: Store, open_page: Open) -> None:
-    app = open_page("data", dataset="ours", data_tab="Record")
+    app = open_page("cases", dataset="ours", cases_tab="Record")
     assert "**70 cases** and all profiles of 2 of them (by openai/a)" in words(app).replace("\\", "")
     assert "Conversations, answers and figures stay" in words(app)
     assert imported.names() == ["ours"]
@@ -188,7 +190,7 @@ def test_a_data_set_is_deleted_only_after_it_was_said_what_is_lost(filled: Store
 
 
 def test_the_library_cannot_be_deleted(open_page: Open) -> None:
-    app = open_page("data", dataset="library", data_tab="Record")
+    app = open_page("cases", dataset="library", cases_tab="Record")
     assert trouble(app) == []
     assert "cannot be changed or deleted" in words(app)
     assert not [b for b in app.button if b.label.startswith("Delete")]
@@ -197,11 +199,11 @@ def test_the_library_cannot_be_deleted(open_page: Open) -> None:
 @pytest.mark.slow
 def test_a_damaged_data_set_hides_no_other_and_can_be_deleted(filled: Store, open_page: Open) -> None:
     (imported.folder() / "broken.jsonl").write_text("{\n", encoding="utf-8")
-    app = open_page("data")
+    app = open_page("cases")
     assert trouble(app) == []
     assert list(app.dataframe[0].value["Data set"]) == ["Library", "broken", "ours"]
     assert "**broken:**" in words(app)
-    damaged = open_page("data", dataset="broken")
+    damaged = open_page("cases", dataset="broken")
     assert "line 1 is damaged" in damaged.error[0].value
     button(damaged, "Delete it").click().run()
     assert imported.names() == ["ours"]

@@ -18,8 +18,8 @@ from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.case_labels import CaseLabel, LabelField, add_labels, label_of, labels_in_force
 from core.store.review_records import planned
-from pages.data.labels import changes
-from pages.data.sets import CaseEntry
+from pages.cases.labels import changes
+from pages.cases.sets import CaseEntry
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, keep_lines, write_journal
 from tests.support.pages import button, has_button, trouble, words
 
@@ -45,20 +45,20 @@ def in_force(store: Store, number: int) -> dict[LabelField, CaseLabel]:
 
 @pytest.mark.slow
 def test_specialties_by_a_model_are_shown_for_review_and_confirmed(store: Store, open_page: Open) -> None:
-    app = open_page("data", dataset="ours", data_tab="Labels")
+    app = open_page("cases", dataset="ours", cases_tab="Labels")
     assert trouble(app) == []
     assert any("without a specialty" in box.label for box in app.expander)
-    app.text_input(key="data_labels_by").input("Ada")
+    app.text_input(key="cases_labels_by").input("Ada")
     button(app, "Save, and confirm the other 2 answers by a model").click().run()
     assert trouble(app) == []
     label = in_force(store, 1)["specialty"]
     assert (label.value, label.origin, label.made_by, label.note) == ("Cardiology", "person", "Ada", "chest pain")
     assert "specialty" not in in_force(store, 3)
-    app = open_page("data", dataset="ours", data_tab="Labels")
+    app = open_page("cases", dataset="ours", cases_tab="Labels")
     assert not has_button(app, "Save, and confirm the other 2 answers by a model")
-    app = open_page("data", dataset="ours", case="ours/1")
+    app = open_page("cases", dataset="ours", case="ours/1")
     assert "Specialty: Cardiology" in words(app)
-    assert trouble(open_page("data", dataset="ours", data_tab="Record")) == []
+    assert trouble(open_page("cases", dataset="ours", cases_tab="Record")) == []
 
 
 def test_a_changed_answer_is_a_label_of_a_person(store: Store) -> None:

@@ -9,11 +9,11 @@ from core.datasets.lint import LintFinding
 from core.datasets.reading import ReadCases
 from core.store.queries.profiles import StoredProfile
 from core.text.profiles import Generated
-from pages.data.cases import CaseFilter, cases_table
-from pages.data.importing import preview_table, remarks_table
-from pages.data.profile import fact_words, facts_from, facts_table
-from pages.data.sets import CaseEntry
-from pages.data.suitability import published_for, published_table
+from pages.cases.cases import CaseFilter, cases_table
+from pages.cases.importing import preview_table, remarks_table
+from pages.cases.profile import fact_words, facts_from, facts_table
+from pages.cases.sets import CaseEntry
+from pages.cases.suitability import published_for, published_table
 from tests.core.store.builders import a_case
 
 AGE = Fact(key="age", value="4 years", lay="I am four")

@@ -103,7 +103,7 @@ def read_the_result(page: Page, store: Store) -> None:
     click_row(page, "accuracy", 0)
     page.wait_for_url(re.compile("/transcripts.*row="))
     settle(page)
-    click_row(page, "transcripts", CASES - 1)
+    click_row(page, "conversations", CASES - 1)
     page.wait_for_url(re.compile("/transcripts.*trial="))
     settle(page)
     (trial_id,) = parse_qs(urlsplit(page.url).query)["trial"]

@@ -30,7 +30,7 @@ Address = dict[str, Any]
 """What stands in an address behind the page: name → word, or words."""
 TRIAL = "run-a/1/0"
 BEGUN: dict[str, tuple[Address, ...]] = {
-    "transcripts": ({"trial": TRIAL},),
+    "conversations": ({"trial": TRIAL},),
     "live": ({"trial": TRIAL},),
     "debugger": ({"trial": TRIAL},),
     "data": ({"dataset": "library"}, {"dataset": "library", "case": "library/cardiology-1"}),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from pages.patients import rates
 from streamlit.testing.v1 import AppTest
 
 from core.judging.patient_rule import ABOUT
@@ -14,8 +15,7 @@ from core.measures.measuring import measure_trials
 from core.measures.patients.marks import PATIENT_MARKS
 from core.measures.patients.rates import patient_rates
 from core.store.database import Store
-from pages.patients import rates
-from pages.patients.rates import rates_chart
+from pages.trust.patient_rates import rates_chart
 from tests.core.measures.patients.patient_conversations import stored
 from tests.support.pages import trouble, words
 from tests.support.stores import copy_of

@@ -148,7 +148,7 @@ def _the_conversation_is_said_to_be_what_it_was(run_id: str, open_page: Open) ->
         "The conversation ended because the doctor’s message had no question; the doctor spoke "
         f"{spoke} times after the opening message."
     )
-    for page in ("live", "transcripts"):
+    for page in ("live", "conversations"):
         app = open_page(page, trial=first.trial_id)
         assert trouble(app) == []
         assert ended in words(app)

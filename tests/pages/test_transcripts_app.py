@@ -12,8 +12,8 @@ from core.measures.base import Counted, Side
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.selection import Selection
+from pages.conversations.page import excerpt
 from pages.kit.behind import behind_row
-from pages.transcripts.page import excerpt
 from tests.core.store.builders import (
     Ended,
     Finished,
@@ -75,47 +75,47 @@ def listed(app: AppTest) -> list[tuple[str, int]]:
 
 @pytest.mark.slow
 def test_fifty_are_listed_at_a_time_with_their_number(filled: Store, open_page: Open) -> None:
-    app = open_page("transcripts", transcripts_part="Conversations")
+    app = open_page("conversations", conversations_part="Conversations")
     assert trouble(app) == []
     assert "**60** of 60 conversations" in words(app)
     assert listed(app)[:3] == [("case 0", 1), ("case 0", 2), ("case 1", 1)]
     assert len(listed(app)) == 50
-    second = open_page("transcripts", transcripts_page="2")
+    second = open_page("conversations", conversations_page="2")
     assert listed(second)[0] == ("case 25", 1)
     assert len(listed(second)) == 10
     for nonsense in ("-1", "²"):
-        assert trouble(open_page("transcripts", transcripts_page=nonsense)) == []
+        assert trouble(open_page("conversations", conversations_page=nonsense)) == []
 
 
 def test_the_page_begins_with_the_cases_and_leaves_the_conversations_for_them(filled: Store, open_page: Open) -> None:
     """Of two trials of a case one is right, which counts as right; those of case 8 were refused."""
-    app = open_page("transcripts", transcripts_case="case_7")
+    app = open_page("conversations", conversations_case="case_7")
     assert listed(app) == [("case 7", 1), ("case 7", 2)]
-    app.segmented_control(key="transcripts_part").set_value("Cases").run()
+    app.segmented_control(key="conversations_part").set_value("Cases").run()
     assert (trouble(app), len(app.dataframe[0].value)) == ([], CASES)
-    assert "transcripts_case" not in app.query_params
+    assert "conversations_case" not in app.query_params
     app.segmented_control(key="matrix").set_value("all_right").run()
     right = app.dataframe[0].value
     assert (len(right), set(right["Of"]), "case 8" in set(right["Case"])) == (CASES - 1, {1}, False)
 
 
 def test_filters_stand_in_the_address_and_go_together(filled: Store, open_page: Open) -> None:
-    filtered = open_page("transcripts", transcripts_words="itches", transcripts_by="Patient")
+    filtered = open_page("conversations", conversations_words="itches", conversations_by="Patient")
     assert listed(filtered) == [("case 7", 1), ("case 7", 2)]
     assert set(filtered.dataframe[0].value["Said"]) == {"It ITCHES, <b>doctor</b>."}
-    right = open_page("transcripts", transcripts_case="case_7", transcripts_verdicts="Correct")
+    right = open_page("conversations", conversations_case="case_7", conversations_verdicts="Correct")
     assert listed(right) == [("case 7", 2)]
-    refused = open_page("transcripts", transcripts_verdicts="Refused, excluded")
+    refused = open_page("conversations", conversations_verdicts="Refused, excluded")
     assert listed(refused) == [("case 8", 1), ("case 8", 2)]
 
 
 def test_choices_are_filtered_by_the_chosen_rule(filled: Store, open_page: Open) -> None:
-    filters = {"transcripts_arm": "Vignette · Multiple choice", "transcripts_verdicts": "Correct"}
-    strict = open_page("transcripts", **filters, transcripts_rule="Strict")
+    filters = {"conversations_arm": "Vignette · Multiple choice", "conversations_verdicts": "Correct"}
+    strict = open_page("conversations", **filters, conversations_rule="Strict")
     assert "**0** of 60" in words(strict)
     strict.button(key="clear_filters_page").click().run()
     assert (trouble(strict), "**60** of 60" in words(strict)) == ([], True)
-    differ = open_page("transcripts", transcripts_arm=filters["transcripts_arm"], transcripts_rule="Differ")
+    differ = open_page("conversations", conversations_arm=filters["conversations_arm"], conversations_rule="Differ")
     assert "**60** of 60" in words(differ)
 
 
@@ -124,32 +124,32 @@ def test_the_conversations_behind_a_row_are_listed_in_parts_until_all_are_shown_
 ) -> None:
     """Of 60 free responses 58 count, of which 29 are right; those to case 8 were refused."""
     row = behind_row(Selection(), Counted((Side("openai/a", ("multi_turn", "frq")),)))
-    app = open_page("transcripts", **row)
+    app = open_page("conversations", **row)
     assert trouble(app) == []
     assert "**58** of 60 conversations" in words(app)
     assert "29 cases" in words(app)
-    wrong = open_page("transcripts", **row, row_part="wrong", transcripts_case="case_7")
+    wrong = open_page("conversations", **row, row_part="wrong", conversations_case="case_7")
     assert listed(wrong) == [("case 7", 1)]
-    excluded = open_page("transcripts", **row, row_part="excluded")
+    excluded = open_page("conversations", **row, row_part="excluded")
     assert listed(excluded) == [("case 8", 1), ("case 8", 2)]
     button(excluded, "Show all conversations").click().run()
     assert "**60** of 60 conversations" in words(excluded)
     assert not {"row", "row_part"} & set(excluded.query_params)
-    damaged = open_page("transcripts", row="{")
+    damaged = open_page("conversations", row="{")
     assert len(damaged.warning) == 1
     assert "**60** of 60 conversations" in words(damaged)
 
 
 def test_another_filter_begins_at_the_first_page(filled: Store, open_page: Open) -> None:
-    app = open_page("transcripts", transcripts_page="2")
-    app.text_input(key="transcripts_words").set_value("rash").run()
-    assert "transcripts_page" not in app.query_params
+    app = open_page("conversations", conversations_page="2")
+    app.text_input(key="conversations_words").set_value("rash").run()
+    assert "conversations_page" not in app.query_params
     assert listed(app)[0] == ("case 0", 1)
 
 
 @pytest.mark.slow
 def test_a_conversation_is_read_with_answers_rules_and_the_other_trials(filled: Store, open_page: Open) -> None:
-    app = open_page("transcripts", trial="run/7/1", transcripts_words="itches")
+    app = open_page("conversations", trial="run/7/1", conversations_words="itches")
     assert trouble(app) == []
     text = words(app)
     assert [m.name for m in app.chat_message] == ["assistant", "user", "assistant"]
@@ -169,14 +169,14 @@ def test_a_conversation_is_read_with_answers_rules_and_the_other_trials(filled: 
 @pytest.mark.slow
 def test_a_new_grade_is_what_is_shown(filled: Store, open_page: Open) -> None:
     write_journal(filled.journals, "run", grades("run/0/0", graded("multiple", at=99.0, extracted="two things")))
-    app = open_page("transcripts", trial="run/0/0")
+    app = open_page("conversations", trial="run/0/0")
     assert "Read as: two things" in words(app)
     assert app.dataframe[0].value["Multi-turn · Free response"][0] == "✗ Several diagnoses"
 
 
 @pytest.mark.slow
 def test_previous_and_next_go_through_what_was_found(filled: Store, open_page: Open) -> None:
-    app = open_page("transcripts", trial="run/3/0", transcripts_specialties="Cardiology", message="3")
+    app = open_page("conversations", trial="run/3/0", conversations_specialties="Cardiology", message="3")
     assert button(app, "Previous").disabled
     assert (button(app, "Previous").proto.shortcut, button(app, "Next").proto.shortcut) == ("k", "j")
     button(app, "Next").click().run()
@@ -189,21 +189,21 @@ def test_previous_and_next_go_through_what_was_found(filled: Store, open_page: O
 
 
 def test_back_to_the_list_is_back_to_its_page(filled: Store, open_page: Open) -> None:
-    app = open_page("transcripts", trial="run/26/0")
+    app = open_page("conversations", trial="run/26/0")
     button(app, "Back to the list").click().run()
     assert "trial" not in app.query_params
     assert ("case 26", 1) in listed(app)
 
 
 def test_a_conversation_outside_the_filter_is_still_read(filled: Store, open_page: Open) -> None:
-    app = open_page("transcripts", trial="run/4/0", transcripts_specialties="Cardiology")
+    app = open_page("conversations", trial="run/4/0", conversations_specialties="Cardiology")
     assert "Not in the list" in words(app)
     assert "trial 1" in words(app)
     assert button(app, "Next").disabled
 
 
 def test_an_address_of_no_trial_says_so(filled: Store, open_page: Open) -> None:
-    app = open_page("transcripts", trial="no-such-trial")
+    app = open_page("conversations", trial="no-such-trial")
     assert trouble(app) == []
     assert "not stored here" in words(app)
 

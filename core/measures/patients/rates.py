@@ -278,7 +278,7 @@ PatientPart = Literal["rates", "hits", "sample", "experts", "judge", "rules"]
     empty="There is nothing to report: no stored conversation fits, or there is no hit of this kind.",
     measure=PATIENT_MARKS,
     starts=(CAMPAIGN,),
-    page="patients",
+    page="trust",
 )
 def report(
     request: MetricRequest,
@@ -396,7 +396,7 @@ SECTIONS = (
             "read_right": "Right when read",
         },
         caption="95 % intervals, cases resampled; Wilson’s where each case has one conversation.",
-        page="patients",
+        page="trust",
     ),
     Section(
         "The rule for medical terms against experts",
@@ -417,7 +417,7 @@ SECTIONS = (
         "Johri et al. 2025, Results). The rule finds more: it counts every term of its lexicon, while the experts "
         "judged conversations as a whole. Precision: the share of the rule’s conversations with a term in which the "
         "experts found one. Recall: the share of the experts’ in which the rule found one.",
-        page="patients",
+        page="trust",
     ),
     Section(
         "The rule for medical terms against models",
@@ -426,7 +426,7 @@ SECTIONS = (
         kind="dots",
         axis="The model found a term",
         heads={"n": "Conversations", "rule_share": "The rule found one", "judge_low": "Low", "judge_high": "High"},
-        page="patients",
+        page="trust",
     ),
     Section(
         "The rules and their precision",
@@ -448,7 +448,7 @@ SECTIONS = (
         words={kind: about.name for kind, about in ABOUT.items()},
         help=f"Version {RULES} of the rules. Precision: up to 20 random hits of each kind from GPT-4’s patient in the "
         "public release, read by two readers after one correction of the rules (docs/reliability.md).",
-        page="patients",
+        page="trust",
     ),
 )
 RATES, AGAINST_EXPERTS, AGAINST_MODELS, RULES_READ = SECTIONS

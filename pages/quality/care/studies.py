@@ -17,7 +17,7 @@ from pages.kit.navigation import link
 from pages.kit.section import draw_section
 
 _ALL = Selection()
-_PLAN = {"experts_tab": "Plan a review"}
+_PLAN = {"section": "Plan a review"}
 
 
 def draw_composite(draw: Callable[..., Result | None]) -> None:

@@ -1,4 +1,4 @@
-"""Cached reading for the Data page: data sets, their cases with findings, and saved profiles."""
+"""Cached reading for the page Cases: data sets, their cases with findings, and saved profiles."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,7 @@
-"""Which cases a model was probably trained on: how much of a vignette's second half it recalls from the first."""
+"""The tab Memorisation: how much of a vignette's second half a model recalls from the first (MELD).
+
+A similarity of ``FLAG`` or more flags a case. Flags are seldom wrong; the number of missed cases is unknown.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -24,7 +27,6 @@ from pages.kit.empty import draw_empty
 from pages.kit.jobs import draw_job, draw_start
 from pages.kit.look import plain
 from pages.kit.names import case_name, model_colours, unique_names
-from pages.kit.page import show
 from pages.kit.seats import OTHER, ask_address, registry
 from pages.kit.section import draw_result, draw_section, section_result
 from pages.kit.tables import offer_csv
@@ -183,13 +185,3 @@ def _draw_cases(completions_of_model: Sequence[CompletionRow]) -> None:
         original.markdown(plain(completion.second_half))
         written.caption("Second half by the model")
         written.markdown(plain(completion.completion if completion.completion is not None else completion.failure))
-
-
-if __name__ == "__main__":
-    show(
-        "Memorisation",
-        draw_memorisation,
-        "A model reads the first half of a vignette and is asked for the second (MELD); a similarity of "
-        f"{FLAG} or more flags the case as likely training data. Flags are seldom wrong; the number of missed cases "
-        "is unknown.",
-    )

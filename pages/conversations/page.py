@@ -9,7 +9,6 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from core.case import Case
-from core.events import Speaker
 from core.frameworks.base import framework, frameworks, tested_seat, title_of
 from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.store.database import Store
@@ -24,25 +23,25 @@ from core.store.queries.trials import (
 )
 from core.store.queries.utterances import first_matches
 from core.store.selection import McqRule, Selection
+from pages.conversations.branches import draw_branches
+from pages.conversations.matrix import draw_matrix
 from pages.kit.behind import ChosenRow, ask_row
 from pages.kit.cached import ask, cached_query
 from pages.kit.campaigns import names_in
 from pages.kit.cases import clear_parameters
-from pages.kit.controls import choose, choose_several
+from pages.kit.controls import choose, choose_by_name, choose_several, filter_popover
 from pages.kit.conversation import PANELS, draw_conversation, panels_of
 from pages.kit.empty import draw_empty, draw_no_match
 from pages.kit.export_menu import draw_export_menu
-from pages.kit.look import ARMS, ASKS_FOR, END_SHORT, RULE, RULE_SHORT, VERDICT, arm_in_words, plain, verdict_in_brief
+from pages.kit.look import ARMS, ASKS_FOR, END_SHORT, RULE, VERDICT, arm_in_words, counted, plain, verdict_in_brief
 from pages.kit.messages import MESSAGE, Mark, asked_message
 from pages.kit.names import case_name, dataset_name, model_name, unique_names
 from pages.kit.navigation import link
-from pages.kit.page import draw_parts, show
+from pages.kit.page import show
 from pages.kit.stored import ConversationRecord, reading
 from pages.kit.tables import draw_pager, draw_steps, draw_table, offer_csv, page_asked
-from pages.kit.view import specialties_in_order
+from pages.kit.view import row_of_controls, specialties_in_order
 from pages.kit.watched import link_fork
-from pages.transcripts.branches import draw_branches
-from pages.transcripts.matrix import draw_matrix
 
 _CHAT_HEIGHT = 640
 """Height of the conversation in pixels."""
@@ -51,14 +50,19 @@ _PANELS = {
 }  # fmt: skip
 _PAGE = 50
 """Conversations on one page of the list."""
-_PAGE_NAME = "transcripts_page"
+_PAGE_NAME = "conversations_page"
 """URL parameter of the list’s page number."""
 _FILTERS = tuple(
-    f"transcripts_{name}" for name in ("models", "case", "specialties", "ends", "words", "verdicts", "datasets", "runs")
+    f"conversations_{name}"
+    for name in ("models", "case", "specialties", "ends", "words", "verdicts", "datasets", "runs")
 )
-_PART = "transcripts_part"
+_IN_ROW = ("conversations_models", "conversations_words", "conversations_case", _PAGE_NAME)
+_WIDTH = 224
+"""Width in pixels of a control in the row."""
+_PART = "conversations_part"
+_MATRIX, _LIST = "Cases", "Conversations"
 _CHOSEN = ("trial", "row")
-_OTHERS = (_PAGE_NAME, "transcripts_by", "transcripts_arm", "transcripts_rule")
+_OTHERS = (_PAGE_NAME, "conversations_by", "conversations_arm", "conversations_rule")
 """URL parameters of the list in addition to ``_FILTERS``."""
 _RULE_LABELS = {"usual": "Usual", "mcq_loose": RULE["mcq_loose"], "mcq_strict": RULE["mcq_strict"], "differ": "Differ"}
 _RULE: dict[str, McqRule] = {"usual": "usual", "mcq_loose": "mcq_loose", "mcq_strict": "mcq_strict", "differ": "usual"}
@@ -108,48 +112,67 @@ def trials_of_case(case_key: str) -> list[Conversation]:
 
 
 def ask_filter(available: ConversationFilters) -> Selection:
-    """Ask for the filters; every change goes back to the first page of the list."""
-    top, bottom = st.columns(4), st.columns(4)
-    models = _several(top[0], "Models", "models", available.models, unique_names(available.models))
-    with top[1]:
-        case = _text_filter("Case or answer", "case", "case_12, psoriasis …", "Part of a case’s id or right answer.")
-    specialties = _several(top[2], "Specialties", "specialties", specialties_in_order(available.specialties))
-    ended = _several(top[3], "Ended by", "ends", available.end_reasons, END_SHORT) or ()
-    with bottom[0]:
-        text, speaker = _ask_words()
-    with bottom[1]:
+    """Ask for the filters in one row; every change goes back to the first page of the list."""
+    with row_of_controls():
+        models = _several(
+            st.container(width=_WIDTH), "Models", "models", available.models, unique_names(available.models)
+        )
+        with st.container(width=_WIDTH):
+            text = _text_filter(
+                "Words in a message", "words", "itchy, do you smoke …", "Exactly these words, in upper or lower case."
+            )
+        with st.container(width=_WIDTH):
+            case = _text_filter(
+                "Case or answer", "case", "case_12, psoriasis …", "Part of a case’s id or right answer."
+            )
+        more = filter_popover(set(_FILTERS + _OTHERS) - set(_IN_ROW), "conversations_filters")
+    with more:
+        speaker = choose(
+            "Words of",
+            list(_SPEAKERS),
+            "conversations_by",
+            names=_SPEAKERS,
+            help="Staff: the clinical staff, if the framework has one.",
+            on_change=_first_page,
+        )
         answered_in, rule, verdicts = _ask_answer([name for name in ARMS if name in available.arms])
+        ended = _several(more, "Ended by", "ends", available.end_reasons, END_SHORT) or ()
+        specialties = _several(more, "Specialties", "specialties", specialties_in_order(available.specialties))
+        datasets = _several(more, "Data sets", "datasets", available.datasets, dataset_name)
+        runs = _several(more, "Runs", "runs", list(available.runs), names_in(available))
     return Selection(
         models=models,
         case=case,
         specialties=specialties,
         end_reasons=[reason for reason in available.end_reasons if reason in ended] or None,
         text=text,
-        speaker=speaker,
+        speaker=None if speaker == "anyone" else speaker,
         arm=answered_in,
         mcq_rule=_RULE[rule],
         rules_differ=rule == "differ",
         verdicts=verdicts,
-        datasets=_several(bottom[2], "Data sets", "datasets", available.datasets, dataset_name),
-        runs=_several(bottom[3], "Runs", "runs", list(available.runs), names_in(available)),
+        datasets=datasets,
+        runs=runs,
     )
 
 
 def _first_page() -> None:
+    """Go back to the first page, because the list changes; the address keeps this part without any filter, too."""
     clear_parameters(_PAGE_NAME)
+    st.query_params[_PART] = _LIST
 
 
 def _several(
     where: DeltaGenerator, label: str, name: str, options: Any, names: Any | None = None
 ) -> tuple[Any, ...] | None:
-    chosen = choose_several(label, options, f"transcripts_{name}", names=names, where=where, on_change=_first_page)
+    chosen = choose_several(label, options, f"conversations_{name}", names=names, where=where, on_change=_first_page)
     return chosen or None
 
 
 def _text_filter(label: str, name: str, example: str, help: str) -> str | None:
     text = st.text_input(
         label,
-        key=f"transcripts_{name}",
+        key=f"conversations_{name}",
         bind="query-params",
         type="search",
         on_change=_first_page,
@@ -159,58 +182,34 @@ def _text_filter(label: str, name: str, example: str, help: str) -> str | None:
     return (text or "").strip() or None
 
 
-def _ask_words() -> tuple[str | None, Speaker | None]:
-    """Ask for words of a message, and for the role that says them (``None``: any role)."""
-    text = _text_filter(
-        "Words in a message", "words", "itchy, do you smoke …", "Exactly these words, in upper or lower case."
-    )
-    speaker: Any = choose(
-        "Speaker",
-        list(_SPEAKERS),
-        "transcripts_by",
-        names=_SPEAKERS,
-        help="Staff: the clinical staff, if the framework has one.",
-        hidden=True,
-        on_change=_first_page,
-    )
-    return text, None if speaker == "anyone" else speaker
-
-
 def _ask_answer(arms: Sequence[str]) -> tuple[str, str, tuple[str, ...] | None]:
     """Ask for an arm, the rule that judges its choices (a key of ``_RULE``), and verdicts on its answers."""
     if not arms:
         return _DEFAULT_ARM, "usual", None
     answered_in = choose(
-        "Arm of the answer",
+        "Answer",
         arms,
-        "transcripts_arm",
+        "conversations_arm",
         names=arm_in_words,
         default=_DEFAULT_ARM,
-        help="For choices, the substring rule or the strict rule judges; Differ lists answers on which they disagree.",
+        help="The list shows the verdict on this answer first.",
         on_change=_first_page,
     )
     rule = "usual"
     if answered_in.partition(":")[2].startswith("mcq"):
         rule = choose(
-            "Rule",
+            "Which choice is right",
             list(_RULE_LABELS),
-            "transcripts_rule",
+            "conversations_rule",
             names=_RULE_LABELS,
             shape="segments",
-            hidden=True,
+            help="Differ lists the answers on which two rules disagree.",
             on_change=_first_page,
         )
-    verdicts = st.multiselect(
-        "Verdict",
-        list(_VERDICTS),
-        format_func=_VERDICTS.__getitem__,
-        key="transcripts_verdicts",
-        placeholder="Any verdict",
-        bind="query-params",
-        on_change=_first_page,
-        label_visibility="collapsed",
+    verdicts = choose_several(
+        "Verdict", list(_VERDICTS), "conversations_verdicts", names=_VERDICTS, on_change=_first_page
     )
-    return answered_in, rule, tuple(verdicts) or None
+    return answered_in, rule, verdicts or None
 
 
 def draw_matches(selection: Selection, row: ChosenRow | None, stored: int) -> None:
@@ -241,9 +240,7 @@ def draw_matches(selection: Selection, row: ChosenRow | None, stored: int) -> No
             "conversations",
             "Download all matches as CSV",
         )
-        st.caption(
-            f"Choose a row to read the conversation. Choices are judged by the {RULE_SHORT[selection.mcq_rule]}."
-        )
+        st.caption("Choose a row to read the conversation.")
 
 
 def conversations_table(
@@ -309,7 +306,7 @@ def draw_reading(trial_id: str, selection: Selection, row: ChosenRow | None) -> 
     conversation = stored.conversation
     model, case = unique_names([conversation.doctor])[conversation.doctor], case_name(conversation.case_key, short=True)
     st.header(f"{plain(model)} · {plain(case)} · trial {conversation.trial + 1}", anchor=False)
-    turns = f", {conversation.doctor_turns} doctor turns" if conversation.doctor_turns is not None else ""
+    turns = "" if conversation.doctor_turns is None else f", {counted(conversation.doctor_turns, 'doctor turn')}"
     about = [
         "" if conversation.protocol == framework().name else plain(title_of(conversation.protocol)),
         f"asks for: {ASKS_FOR[conversation.asks_for].lower()}" if conversation.asks_for else "",
@@ -410,11 +407,11 @@ def draw_other_trials(conversation: Conversation) -> None:
         download="",
         alt="All trials of this case with the verdicts of their answers",
     )
-    st.caption("Choose a row to read that trial. Choices are judged by the substring rule.")
+    st.caption("Choose a row to read that trial.")
 
 
-def draw_transcripts() -> None:
-    """Ask for the filters, then draw the conversation in the URL or the list."""
+def draw_list() -> None:
+    """Draw the conversation in the URL, or the list under its filters."""
     if not (available := ask(offer)).conversations:
         draw_empty(
             "No conversations yet. Start a campaign (the reference cast needs no key), or import the authors’ 50,100 "
@@ -424,32 +421,41 @@ def draw_transcripts() -> None:
             icon="forum",
         )
         return
-    trial = st.query_params.get("trial")
-    with st.expander(
-        "Find conversations", icon=":material/search:", expanded=not trial, key=f"transcripts_find_{bool(trial)}"
-    ):
-        selection = ask_filter(available)
-    row = ask_row()
-    if trial:
-        draw_reading(trial, selection, row)
+    if trial := st.query_params.get("trial"):
+        with st.expander("Find conversations", icon=":material/search:", key="conversations_find"):
+            selection = ask_filter(available)
+        draw_reading(trial, selection, ask_row())
     else:
-        draw_matches(selection, row, available.conversations)
+        selection = ask_filter(available)
+        draw_matches(selection, ask_row(), available.conversations)
 
 
 def draw_part() -> None:
-    """Ask for a part of the page and draw it: the cases, unless the address names conversations or another part."""
-    # the control has no state yet if the page is opened by a link
-    names = _CHOSEN if _PART in st.session_state else (*_CHOSEN, *_FILTERS, *_OTHERS)
-    if _PART not in st.query_params and any(name in st.query_params for name in names):
-        st.session_state[_PART] = "Conversations"
-    parts = {"Cases": (draw_matrix, ""), "Conversations": (draw_transcripts, ""), "Branches": (draw_branches, "")}
-    draw_parts(parts, _PART, on_change=_leave_conversations)
+    """Ask for a part of the page and draw it: the cases, unless the address names conversations or another part.
 
+    The address decides at every run, so that Back and Forward restore the part.
+    """
+    parts = {_MATRIX: draw_matrix, _LIST: draw_list, "Branches": draw_branches}
+    names = (*_CHOSEN, *_FILTERS, *_OTHERS)
+    default = _LIST if any(name in st.query_params for name in names) else _MATRIX
+    control = "conversations_shown"
 
-def _leave_conversations() -> None:
-    if st.session_state[_PART] == "Cases":
-        clear_parameters(*_CHOSEN, _PAGE_NAME)
+    def leave_conversations() -> None:
+        if st.session_state[control] == _MATRIX:
+            clear_parameters(*_CHOSEN, _PAGE_NAME)
+
+    part = choose_by_name(
+        "Part",
+        list(parts),
+        _PART,
+        control,
+        default=default,
+        shape="segments",
+        hidden=True,
+        on_change=leave_conversations,
+    )
+    parts[part]()
 
 
 if __name__ == "__main__":
-    show("Transcripts", draw_part)
+    show("Conversations", draw_part)

@@ -1,4 +1,4 @@
-"""The part Graders: agreement, accuracy by grader, differences, contradictions, choices, and grading again."""
+"""The tab Graders: agreement, accuracy by grader, differences, contradictions, choices, and grading again."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -23,7 +23,7 @@ from pages.kit.empty import draw_empty
 from pages.kit.jobs import ask_budget, draw_job, draw_start
 from pages.kit.look import QUESTION_TYPE, plain
 from pages.kit.names import model_name, unique_names
-from pages.kit.page import draw_sections
+from pages.kit.page import draw_folds
 from pages.kit.seats import ask_address, ask_seat, packs, seat_problem
 from pages.kit.section import draw_section
 from pages.kit.stored import run_casts
@@ -165,7 +165,7 @@ def _draw_regrading(_selection: Selection, _names: Names) -> None:
         draw_start(job, "Grade again", "rule", "graders_again_start", budget)
 
 
-_TABS: Mapping[str, Callable[[Selection, Names], None]] = {
+_SECTIONS: Mapping[str, Callable[[Selection, Names], None]] = {
     "Agreement": partial(_draw_tab, sections={"agreement": AGREEMENT, "held": JUDGED}),
     "Accuracy by grader": partial(_draw_tab, sections={"accuracy": ACCURACY}, ask_options=_ask_panel),
     "Differences": partial(_draw_tab, sections={"differences": DIFFERENCES, "crossed": CROSSED}, ask_options=_ask_pair),
@@ -180,8 +180,7 @@ def draw_graders() -> None:
     offers = _offers()
     if not offers:
         draw_empty(
-            "No free response has been judged yet: run a campaign with an arm such as multi-turn free response, or "
-            "import the authors’ release.",
+            "No free response has been judged yet: start a campaign, or import the authors’ release.",
             CAMPAIGN,
             RELEASE,
             icon="rule",
@@ -191,4 +190,4 @@ def draw_graders() -> None:
     (case_set,) = selection.case_sets or ("",)
     names = unique_names(offers[case_set][1])
     chosen = choose_several("Graders", list(names), "graders_shown", names=names, width=504)
-    draw_sections(_TABS, "graders_tab", selection, {grader: names[grader] for grader in chosen or names})
+    draw_folds(_SECTIONS, selection, {grader: names[grader] for grader in chosen or names})

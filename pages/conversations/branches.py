@@ -11,6 +11,7 @@ from core.events import Finished, Utterance
 from core.figures.lanes import Lane, lanes
 from core.figures.style import GREY
 from core.store.queries.forks import Node, Tree, delete_branch, families, tree
+from pages.conversations.comparison import draw_comparison
 from pages.kit import sessions
 from pages.kit.cached import ask
 from pages.kit.cases import clear_parameters
@@ -26,7 +27,6 @@ from pages.kit.stored import reading
 from pages.kit.tables import draw_table, offer_csv
 from pages.kit.visitor import only
 from pages.kit.watched import draw_export_menu_watched, draw_session
-from pages.transcripts.comparison import draw_comparison
 
 _ADDRESS_KEYS = ("trial", "other", "fork")
 """URL parameters: the conversation, the conversation compared with it, and whether the fork form is open."""
@@ -67,7 +67,7 @@ def draw_families() -> None:
             icon=":material/account_tree:",
         )
         with st.container(horizontal=True):
-            link("transcripts", "Choose a conversation", "forum", transcripts_part="Conversations")
+            link("conversations", "Choose a conversation", "forum", conversations_part="Conversations")
             link("live", "Start a consultation", "play_arrow")
         return
 
@@ -157,7 +157,7 @@ def draw_family(tree: Tree, chosen: Node) -> None:
         )
     if chosen.conversation is not None:
         with st.container(horizontal=True, vertical_alignment="center"):
-            link("transcripts", "Open the transcript", "forum", trial=chosen.trial_id)
+            link("conversations", "Open the transcript", "forum", trial=chosen.trial_id)
             if chosen.parent is not None:
                 _draw_deletion(tree, chosen, names[chosen.trial_id])
             draw_export_menu([n.trial_id for n in tree.nodes if n in (chosen, other) and n.conversation], "branches")

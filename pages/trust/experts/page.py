@@ -1,4 +1,4 @@
-"""The part Experts: reviews of conversations and answers without the model’s name, vignettes, and their figures."""
+"""The tab Experts: reviews of conversations and answers without the model’s name, vignettes, and their figures."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,18 +15,18 @@ from core.reviews.rubrics import rubric_entries
 from core.store.database import Store
 from core.store.queries.trials import offer
 from core.store.review_records import THIRD, ReviewOrder, ReviewSampling, planned, ties_in_words
-from pages.judges.experts.data import ANNOTATOR, REVIEW, SAMPLING, SAMPLING_HELP, fields_of_stored_cases
-from pages.judges.experts.results import draw_judge_status, draw_release, draw_results
-from pages.judges.experts.review import draw_review
-from pages.judges.experts.reviews import draw_exchange, draw_reviews
 from pages.kit.cached import ask
 from pages.kit.controls import choose
 from pages.kit.look import FORMAT, plain
 from pages.kit.names import RELEASED, dataset_name, model_name, unique_names
 from pages.kit.navigation import link
-from pages.kit.page import draw_sections
+from pages.kit.page import draw_folds
 from pages.kit.view import specialties_in_order
 from pages.kit.visitor import only
+from pages.trust.experts.data import ANNOTATOR, REVIEW, SAMPLING, SAMPLING_HELP, fields_of_stored_cases
+from pages.trust.experts.results import draw_judge_status, draw_release, draw_results
+from pages.trust.experts.review import draw_review
+from pages.trust.experts.reviews import draw_exchange, draw_reviews
 
 _OF_CASES: list[ReviewSampling] = ["random", "specialty", "dataset"]
 _ASKED = ("dataset", "specialty")
@@ -228,9 +228,9 @@ _SECTIONS = {
 
 
 def draw_experts() -> None:
-    """Draw the review in the URL for its annotator; otherwise the tabs on all reviews."""
+    """Draw the review in the URL for its annotator; otherwise the sections on all reviews."""
     review, annotator = st.query_params.get(REVIEW), st.query_params.get(ANNOTATOR)
     if review and annotator:
         draw_review(review, annotator)
         return
-    draw_sections(_SECTIONS, "experts_tab")
+    draw_folds(_SECTIONS)

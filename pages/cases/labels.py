@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 import streamlit as st
@@ -14,7 +14,7 @@ from core.jobs.judge import Judging, asked_of_models
 from core.judging.form import forms
 from core.store.database import Store
 from core.store.queries.case_labels import ALLOWED, LABEL_FIELDS, NO, YES, CaseLabel, LabelField, add_labels, label_of
-from pages.data.sets import CaseEntry
+from pages.cases.sets import CaseEntry
 from pages.kit.controls import choose
 from pages.kit.jobs import draw_judging
 from pages.kit.look import LABEL_FIELD, counted, maker_words, plain
@@ -27,6 +27,8 @@ _HELP: Mapping[LabelField, str] = {
     "development": "These cases are left out of figures.",
     "urgency": "How soon the patient must be seen: 1 immediately to 5 no appointment.",
 }
+_WHOLE = 12
+"""Rows up to which the editor is shown at full height."""
 _FEW = 500
 """Most cases that are edited at once."""
 
@@ -63,13 +65,13 @@ def draw_labels(name: str, entries: Sequence[CaseEntry]) -> None:
         "person’s answer takes precedence over a model’s.",
         help="Every answer is stored with who gave it and when; the newest counts.",
     )
-    question = choose("Question", LABEL_FIELDS, "data_label", names=LABEL_FIELD, shape="segments")
+    question = _ask_question()
     _draw_job(name, entries, question)
     by_model = [entry for entry in entries if _is_by_model(entry, question)]
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        only_models = by_model and st.toggle("Only by a model", key="data_labels_by_model", bind="query-params")
+        only_models = by_model and st.toggle("Only by a model", key="cases_labels_by_model", bind="query-params")
         words = st.text_input(
-            "Search", key="data_labels_words", bind="query-params", placeholder="An id, or words in a case", width=320
+            "Search", key="cases_labels_words", bind="query-params", placeholder="An id, or words in a case", width=320
         )
     shown = [entry for entry in (by_model if only_models else entries) if _contains(entry, words.strip().lower())]
     if len(shown) > _FEW:
@@ -95,13 +97,22 @@ def _draw_job(name: str, entries: Sequence[CaseEntry], question: LabelField) -> 
     if form and open_cases:
         without = " without a specialty" if question == "specialty" else ""
         label = f"{counted(len(open_cases), 'case')}{without}: ask a model"
-        with st.expander(label, icon=":material/category:", key="data_labels_box"):
+        with st.expander(label, icon=":material/category:", key="cases_labels_box"):
             draw_judging(
                 Judging,
                 lambda model, address: Judging(form, (model,), data=name, base_url=address),
-                f"data_label_{question}",
+                f"cases_label_{question}",
                 Judging(form).instance,
             )
+
+
+def draw_label_editor(name: str, entries: Sequence[CaseEntry]) -> None:
+    """Ask for a question, and draw its answers to be changed."""
+    _draw_editor(name, entries, _ask_question())
+
+
+def _ask_question() -> LabelField:
+    return choose("Question", LABEL_FIELDS, "cases_label", names=LABEL_FIELD, shape="segments")
 
 
 def _draw_editor(name: str, entries: Sequence[CaseEntry], question: LabelField) -> None:
@@ -122,13 +133,18 @@ def _draw_editor(name: str, entries: Sequence[CaseEntry], question: LabelField) 
     }
     # the key changes with the answers, so that saved changes are not applied a second time
     state = hash((question, *map(str, before)))
-    with st.form(f"data_labels_{name}", border=False):
+    height: int | Literal["content"] = 480 if len(before) > _WHOLE else "content"
+    with st.form(f"cases_labels_{name}", border=False):
         edited = st.data_editor(
-            pd.DataFrame(before), column_config=config, hide_index=True, height=480, key=f"data_labels_{name}_{state}"
+            pd.DataFrame(before),
+            column_config=config,
+            hide_index=True,
+            height=height,
+            key=f"cases_labels_{name}_{state}",
         )
         left, right = st.columns(2)
-        by = left.text_input("Your name", access.visitor().name, key="data_labels_by")
-        reason = right.text_input("Reason", key="data_labels_reason", help="Stored with every changed answer.")
+        by = left.text_input("Your name", access.visitor().name, key="cases_labels_by")
+        reason = right.text_input("Reason", key="cases_labels_reason", help="Stored with every changed answer.")
         save = st.form_submit_button("Save changes", icon=":material/save:", **only("run"))
         by_model = sum(_is_by_model(entry, question) for entry in entries)
         confirm = bool(by_model) and st.form_submit_button(
@@ -144,7 +160,7 @@ def _draw_editor(name: str, entries: Sequence[CaseEntry], question: LabelField) 
     except AnamnesisError as error:
         st.error(plain(str(error)), icon=":material/error:")
         return
-    st.session_state["data_told"] = f"Saved {counted(saved, 'answer')}."
+    st.session_state["cases_told"] = f"Saved {counted(saved, 'answer')}."
     st.rerun()
 
 

@@ -13,8 +13,9 @@ from core.frameworks.base import frameworks
 from core.store.database import Store
 from core.store.queries.profiles import StoredProfile, add_profiles, profile_versions
 from core.text.profiles import OWN, WITHOUT_PROFILE, Generated
-from pages.data.sets import CaseEntry
+from pages.cases.sets import CaseEntry
 from pages.kit.look import PARTS, REASON_HELP, SECTION, maker_words, plain, reason_words
+from pages.kit.navigation import link
 from pages.kit.visitor import only
 
 
@@ -31,17 +32,18 @@ def draw_profile(entry: CaseEntry) -> None:
     current = chosen.generated if chosen is not None else entry.generated
     if current is None:
         st.info(
-            f"No profile. Played by a framework with profiles, {WITHOUT_PROFILE}. Let a model make one on the tab "
-            "Suitability, or write one here.",
+            f"No profile. Played by a framework with profiles, {WITHOUT_PROFILE}. Let a model make one, or write one "
+            "here.",
             icon=":material/person_search:",
         )
+        link("cases", "Let a model make profiles", "person_add", dataset=case.dataset, cases_tab="Suitability")
         draw_editor(case, None)
         return
     origin = "Part of the case." if current.made_by == OWN else f"Made by: {plain(maker_words(current.made_by))}."
     st.caption(f"{origin} {plain(current.note)}")
     _draw_generated(current)
     if chosen is not None and chosen is not versions[0]:
-        if st.button("Use this version again", key="data_again", icon=":material/history:", **only("run")):
+        if st.button("Use this version again", key="cases_again", icon=":material/history:", **only("run")):
             save_profile(case, current)
         return
     draw_editor(case, current)
@@ -70,7 +72,7 @@ def _ask_version(versions: Sequence[StoredProfile]) -> StoredProfile | None:
         list(labels),
         format_func=labels.__getitem__,
         width=420,
-        key=f"data_version_{versions[0].case_key}_{len(versions)}",
+        key=f"cases_version_{versions[0].case_key}_{len(versions)}",
         help="The newest version counts.",
     )
     return next((stored for stored in versions if stored.version == chosen), versions[0])
@@ -129,7 +131,7 @@ def draw_editor(case: Case, current: Generated | None) -> None:
     before = current.profile if current is not None else None
     speaker = current.speaker if current is not None else case.speaker
     label = "Write a profile" if current is None else "Edit this profile" if before else "Write a profile anyway"
-    editor = st.expander(label, icon=":material/edit_note:", on_change="rerun", key=f"data_edit_{case.case_key}")
+    editor = st.expander(label, icon=":material/edit_note:", on_change="rerun", key=f"cases_edit_{case.case_key}")
     if not editor.open:
         return
     with editor:
@@ -140,14 +142,14 @@ def draw_editor(case: Case, current: Generated | None) -> None:
                 ["patient", "caregiver"],
                 ["patient", "caregiver"].index(speaker),
                 format_func=str.capitalize,
-                key=f"data_edit_speaker_{abs(hash(current))}",  # another profile resets the control
+                key=f"cases_edit_speaker_{abs(hash(current))}",  # another profile resets the control
                 width=160,
             )
             editor_name = st.text_input(
-                "Your name", key="data_edit_by", persist_state="session", width=220, placeholder="Who edited it"
+                "Your name", key="cases_edit_by", persist_state="session", width=220, placeholder="Who edited it"
             )
             save = st.button(
-                "Save as a new version", type="primary", key="data_edit_save", icon=":material/save:", **only("run")
+                "Save as a new version", type="primary", key="cases_edit_save", icon=":material/save:", **only("run")
             )
         if before is None or profile != before.model_copy(update={"made_by": ""}):
             if remarks := _PROFILED.profile_remarks(case, profile):  # a person may still save it
@@ -174,7 +176,7 @@ def _ask_profile(case: Case, profile: Profile) -> Profile:
             num_rows="dynamic",
             hide_index=True,
             column_order=_EDITABLE[part],
-            key=f"data_edit_{part}_{case.case_key}_{abs(hash(facts))}",
+            key=f"cases_edit_{part}_{case.case_key}_{abs(hash(facts))}",
             column_config={
                 _KEY: st.column_config.TextColumn(required=True, help="For example: Duration."),
                 _VALUE: st.column_config.TextColumn(required=True, width="medium"),

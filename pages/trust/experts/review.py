@@ -18,14 +18,14 @@ from core.reviews.items import BlindedItem, material_of
 from core.reviews.state import COMMENT, HIGHLIGHT, ReviewState
 from core.store.database import Store
 from core.store.review_records import ReviewItem
-from pages.judges.experts.data import ITEM, item_for, review_at
-from pages.judges.experts.reviews import draw_sheet, leave
 from pages.kit.case.pictures import draw_pictures
 from pages.kit.conversation import draw_case
 from pages.kit.look import counted, plain, show_errors
 from pages.kit.messages import Mark, draw_messages, in_one_line
 from pages.kit.tables import step_buttons
 from pages.kit.visitor import draw_button
+from pages.trust.experts.data import ITEM, item_for, review_at
+from pages.trust.experts.reviews import draw_sheet, leave
 
 _HEIGHT = 660
 """Height of a conversation in pixels."""

@@ -24,7 +24,7 @@ from core.jobs.openings import Openings
 from core.measures.base import Result, Row
 from core.store.database import Store
 from core.text.case_items import ItemizedCase
-from pages.data.sets import CaseEntry
+from pages.cases.sets import CaseEntry
 from pages.kit.cached import cached_query
 from pages.kit.controls import choose
 from pages.kit.jobs import draw_job, draw_start
@@ -52,7 +52,7 @@ def draw_items(name: str, entries: Sequence[CaseEntry]) -> None:
     _draw_making(name, cases)
     limit = None
     if len(cases) > _SAMPLE and not st.toggle(
-        f"All {len(cases):,} cases", key="data_items_all", bind="query-params", help="Takes about 6 ms a case."
+        f"All {len(cases):,} cases", key="cases_items_all", bind="query-params", help="Takes about 6 ms a case."
     ):
         limit = _SAMPLE
     sample = _itemized(name, _digest(entries), limit, cases)
@@ -74,6 +74,17 @@ def draw_items(name: str, entries: Sequence[CaseEntry]) -> None:
         {name: dataset_name(name)},
         name=f"{name}-keys",
     )
+
+
+def draw_items_of(case: Case) -> None:
+    """Draw the items of one case and the request with which its patient opens."""
+    (case_items,) = itemized_cases(Store(), [case])
+    st.caption(f"The patient opens with: “{plain(case_items.opening)}” Items by {_maker(case_items.made_by)}.")
+    rows = [
+        {"Ask about": item.key, "The case says": item.value, "The patient says": spoken.lay}
+        for item, spoken in zip(case_items.items, case_items.spoken, strict=True)
+    ]
+    st.dataframe(rows, hide_index=True, height="content", alt="Items of this case")
 
 
 def _in_words(rows: Sequence[Row]) -> list[Row]:
@@ -103,19 +114,19 @@ def _itemized(name: str, content: int, limit: int | None, _cases: Sequence[Case]
 
 def _draw_making(name: str, cases: Sequence[Case]) -> None:
     """Draw the jobs that make items or openings while one runs, otherwise their last results and the form."""
-    running = [draw_job(kind, f"data_make_{key}", _apart(kind, name)) for key, (kind, _) in _JOBS.items()]
+    running = [draw_job(kind, f"cases_make_{key}", _apart(kind, name)) for key, (kind, _) in _JOBS.items()]
     if any(running):
         return
-    with st.expander("Make items or openings by a model", icon=":material/list_alt:", key="data_items_box"):
+    with st.expander("Make items or openings by a model", icon=":material/list_alt:", key="cases_items_box"):
         kind_column, maker_column, address_column = st.columns(3)
         names = {key: label for key, (_, label) in _JOBS.items()}
-        chosen = choose("Make", list(_JOBS), "data_items_kind", names=names, where=kind_column, bound=False)
+        chosen = choose("Make", list(_JOBS), "cases_items_kind", names=names, where=kind_column, bound=False)
         with maker_column:
-            maker = ask_seat("data_items", "profiler", label="Made by", kinds=())
+            maker = ask_seat("cases_items", "profiler", label="Made by", kinds=())
         with address_column:
-            address = ask_address("data_items")
+            address = ask_address("cases_items")
         again = st.checkbox(
-            "Ask about all again", key="data_items_again", help="Also about cases that this model was asked about."
+            "Ask about all again", key="cases_items_again", help="Also about cases that this model was asked about."
         )
         st.caption(
             "Every value of an item, and the complaint of an opening, must be words of the vignette; other values are "
@@ -128,7 +139,7 @@ def _draw_making(name: str, cases: Sequence[Case]) -> None:
         problem = f"{maker} needs a key: set {missing} and restart the dashboard." if missing else None
         kind, label = _JOBS[chosen]
         job: AskJob[Case] = kind(tuple(cases), maker, again, base_url=address)
-        draw_start(job, f"Make {label.lower()}", "list_alt", "data_items_go", problem=problem)
+        draw_start(job, f"Make {label.lower()}", "list_alt", "cases_items_go", problem=problem)
 
 
 def _apart(kind: type[AskJob[Case]], name: str) -> str:

@@ -1,4 +1,4 @@
-"""The part Rubrics of Judges: quotations, consistency and agreement of the models that judge by a rubric."""
+"""The tab Rubric judges: quotations, consistency and agreement of the models that judge by a rubric."""
 
 import streamlit as st
 
@@ -10,7 +10,7 @@ from core.store.selection import Selection
 from pages.kit.cached import read
 from pages.kit.controls import choose
 from pages.kit.navigation import link
-from pages.kit.section import draw_section
+from pages.kit.section import draw_filled
 
 _SECTIONS = {
     "judges": ANSWERS, "between": BETWEEN, "words": WORDS, "status": BY_AXIS, "conditions": BY_CONDITION,
@@ -23,7 +23,4 @@ def draw_rubric_judges() -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         name = choose("Rubric", list(rubrics), "rubric", names=rubrics, width=360)
         link("rubrics", "Scores under this rubric", "rule", rubric=name)
-    nothing = "People judged none of these criteria: plan a review by this rubric under Experts, and unblind it."
-    for key, section in _SECTIONS.items():
-        empty = nothing if section is BY_AXIS else ""
-        draw_section(section, Selection(), options={"form": f"{RUBRIC}{name}"}, name=f"rubric_{key}", empty=empty)
+    draw_filled(_SECTIONS, Selection(), "rubric", options={"form": f"{RUBRIC}{name}"})

@@ -14,7 +14,7 @@ from core.jobs.ask_job import job_of
 from core.jobs.profiling import Profiling
 from core.store.selection import Selection
 from core.text.profiles import WITHOUT_PROFILE
-from pages.data.sets import CaseEntry
+from pages.cases.sets import CaseEntry
 from pages.kit.controls import choose_several
 from pages.kit.jobs import draw_judging
 from pages.kit.look import FIELD, REASON
@@ -27,7 +27,7 @@ _WORDS: dict[str, str] = {**REASON, **{str(field): words for field, words in FIE
 def draw_suitability_by_set(assessed: Sequence[str]) -> None:
     """Draw the suitability and the profile fields of several data sets next to each other."""
     sets = {name: dataset_name(name) for name in assessed}
-    chosen = choose_several("Data sets", list(sets), "data_suitable_sets", names=sets) or tuple(sets)
+    chosen = choose_several("Data sets", list(sets), "cases_suitable_sets", names=sets) or tuple(sets)
     for section, name in ((OUTCOMES_BY_SET, "data-outcomes"), (FIELDS_BY_SET, "data-fields-by-set")):
         draw_section(section, Selection(), options={"dataset": chosen}, names={**sets, **_WORDS}, name=name)
 
@@ -36,15 +36,15 @@ def draw_suitability(name: str, entries: Sequence[CaseEntry]) -> None:
     """Draw the form to make profiles, how many cases are suitable, and what their profiles contain."""
     assessed = any(entry.generated is not None for entry in entries)
     open_ = not assessed or job_of(Profiling, name) is not None
-    with st.expander("Make profiles", icon=":material/person_add:", expanded=open_, key=f"data_make_box_{open_}"):
+    with st.expander("Make profiles", icon=":material/person_add:", expanded=open_, key=f"cases_make_box_{open_}"):
         again = st.checkbox(
             "Make existing ones again",
-            key="data_make_again",
+            key="cases_make_again",
             help="Also for cases with a profile by this model; the new one counts.",
         )
         cases = tuple(entry.case for entry in entries)
         draw_judging(
-            Profiling, lambda model, address: Profiling(cases, model, again, base_url=address), "data_make", name
+            Profiling, lambda model, address: Profiling(cases, model, again, base_url=address), "cases_make", name
         )
     if published := published_for(name):
         st.info(f"**Published** ({PAPER}): {published}.", icon=":material/menu_book:")

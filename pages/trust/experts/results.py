@@ -23,8 +23,6 @@ from core.store.database import Store
 from core.store.queries.case_labels import LABEL_FIELDS
 from core.store.review_records import yes_no_questions
 from core.store.selection import Selection
-from pages.judges.experts.data import SAMPLING, reviews
-from pages.judges.experts.reviews import draw_progress
 from pages.kit.cached import read
 from pages.kit.controls import choose
 from pages.kit.empty import draw_empty
@@ -32,8 +30,10 @@ from pages.kit.jobs import draw_judging
 from pages.kit.look import LABEL_FIELD, counted, plain, show_errors
 from pages.kit.names import dataset_name, unique_names
 from pages.kit.navigation import link
-from pages.kit.section import draw_section
+from pages.kit.section import draw_filled, draw_section
 from pages.kit.visitor import only
+from pages.trust.experts.data import SAMPLING, reviews
+from pages.trust.experts.reviews import draw_progress
 
 _ALL = Selection()
 
@@ -55,12 +55,8 @@ def draw_agreement(source: str, *, by_model: bool = True) -> None:
 
 
 def draw_judge_status() -> None:
-    if draw_section(STATUS, _ALL, name="judge-status", titled=False) is not None:
-        for section in (FIGURES, FORECAST, AUDIT):
-            draw_section(section, _ALL, name=f"judge-{section.options['part']}")
-    for section in (ANSWERS, DIFFICULTY, WORDS):
-        draw_section(section, _ALL, name=f"judge-{section.options['part']}")
-    link("judges", "Judges of rubrics", "rule", judges_part="Rubrics")
+    sections = (STATUS, FIGURES, FORECAST, AUDIT, ANSWERS, DIFFICULTY, WORDS)
+    draw_filled({str(section.options["part"]): section for section in sections}, _ALL, "judge")
 
 
 def draw_release() -> None:
@@ -183,11 +179,11 @@ def _draw_filling(state: ReviewState) -> None:
         with st.expander(f"{counted(len(filling.minority), 'case')} with answers that fewer named"):
             rows = [{"Case": key, "Named": "; ".join(names)} for key, names in filling.minority.items()]
             st.dataframe(rows, hide_index=True)
-            st.caption("To accept one of them, write it into the case’s row on Data, under Labels.")
+            st.caption("To accept one of them, write it into the case’s row on Cases, under Labels.")
     if filling.labels and st.button("Fill the cases", icon=":material/label:", key="experts_fill", **only("run")):
         with show_errors(st.error):
             st.success(f"Stored {counted(fill(Store(), state)[1], 'label')}; those in force already stay as they are.")
-    link("data", "See the labels", "label", dataset=state.review.plan.case_set, data_tab="Labels")
+    link("cases", "See the labels", "label", dataset=state.review.plan.case_set, cases_tab="Labels")
 
 
 def _draw_counts(state: ReviewState) -> None:

@@ -16,14 +16,14 @@ from core.measures.case_distribution import DISTRIBUTION
 from core.store.database import Store
 from core.store.queries.profiles import delete_profiles
 from core.store.selection import Selection
-from pages.data.cases import draw_cases
-from pages.data.importing import draw_import, remarks_table
-from pages.data.items import draw_items
-from pages.data.labels import draw_labels
-from pages.data.release import draw_release
-from pages.data.rubrics import draw_rubric_files
-from pages.data.sets import Overview, case_entries, overviews, saved_profiles
-from pages.data.suitability import draw_suitability, draw_suitability_by_set, published_table
+from pages.cases.cases import draw_cases, draw_opened
+from pages.cases.importing import draw_import, remarks_table
+from pages.cases.items import draw_items
+from pages.cases.labels import draw_labels
+from pages.cases.release import draw_release
+from pages.cases.rubrics import draw_rubric_files
+from pages.cases.sets import Overview, case_entries, overviews, saved_profiles
+from pages.cases.suitability import draw_suitability, draw_suitability_by_set, published_table
 from pages.kit.cases import clear_parameters
 from pages.kit.look import counted, maker_words, plain
 from pages.kit.names import dataset_name
@@ -118,7 +118,7 @@ def draw_about(data_set: Overview) -> None:
 
 def _ask_rights(data_set: Overview) -> None:
     """Let source and licence be corrected; results do not depend on them."""
-    with st.form(f"data_rights_{data_set.name}", border=True):
+    with st.form(f"cases_rights_{data_set.name}", border=True):
         source = st.text_input("Source", data_set.source, help="A paper, a web page, a clinic.")
         licence = st.text_input("Licence", data_set.licence, help="Terms of use.")
         if st.form_submit_button("Save source and licence", **only("run")):
@@ -151,7 +151,7 @@ def _draw_rows(info: DatasetInfo) -> None:
 
 def draw_delete(data_set: Overview) -> None:
     """Draw the button that deletes a data set, and above it what will be lost."""
-    with st.popover("Delete this data set…", icon=":material/delete:", key="data_delete"):
+    with st.popover("Delete this data set…", icon=":material/delete:", key="cases_delete"):
         saved = [profile for profile in saved_profiles().values() if profile.case_key.startswith(f"{data_set.name}/")]
         keys = sorted({profile.case_key for profile in saved})
         makers = ", ".join(sorted({maker_words(profile.generated.made_by) for profile in saved}))
@@ -164,18 +164,20 @@ def draw_delete(data_set: Overview) -> None:
             "Conversations, answers and figures stay: runs have copies of their cases."
             f"{pictures}"
         )
-        if not st.button("Delete it", type="primary", icon=":material/delete:", key="data_delete_yes", **only("local")):
+        if not st.button(
+            "Delete it", type="primary", icon=":material/delete:", key="cases_delete_yes", **only("local")
+        ):
             return
         with Store().write() as connection:
             delete_profiles(connection, keys)
         imported.delete(data_set.name)
         clear_parameters("dataset", "case")
-        st.session_state["data_told"] = f"{dataset_name(data_set.name)} was deleted."
+        st.session_state["cases_told"] = f"{dataset_name(data_set.name)} was deleted."
         st.rerun()
 
 
 def draw_page() -> None:
-    notice = st.session_state.pop("data_told", None)
+    notice = st.session_state.pop("cases_told", None)
     if notice:
         st.toast(plain(notice), icon=":material/check:")
     data_sets = overviews()
@@ -185,7 +187,7 @@ def draw_page() -> None:
         draw_data_set(chosen)
         return
     st.caption(
-        "The library that comes with Anamnesis, and your imported cases.",
+        "The library of cases that comes with Anamnesis, and the cases that you imported.",
         help="Imported cases are stored next to the database.",
     )
     if name:
@@ -205,19 +207,19 @@ def draw_page() -> None:
     with st.expander(
         f"What the {publisher('care').title} paper reports of published data sets", icon=":material/menu_book:"
     ):
-        st.dataframe(published_table(), hide_index=True, placeholder="–", key="data_published")
+        st.dataframe(published_table(), hide_index=True, placeholder="–", key="cases_published")
         st.caption(f"**Published** ({PAPER}), in the words of the text; not computed from this database.")
 
 
 def draw_data_set(data_set: Overview) -> None:
-    """Draw one data set: its cases, their suitability, their items, and its record."""
+    """Draw the case in the URL, or the data set: its cases, their suitability, labels and items, and its record."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
             "All data sets",
             icon=":material/arrow_back:",
             on_click=clear_parameters,
             args=("dataset", "case"),
-            key="data_leave",
+            key="cases_leave",
         )
         st.header(plain(dataset_name(data_set.name)), anchor=False, width="content")
         title = format_title(data_set)
@@ -230,6 +232,9 @@ def draw_data_set(data_set: Overview) -> None:
         draw_delete(data_set)
         return
     entries = case_entries(data_set.name)
+    if opened := st.query_params.get("case"):
+        draw_opened(data_set.name, opened, entries)
+        return
     sections = {
         "Cases": lambda: draw_cases(data_set.name, entries),
         "Suitability": lambda: draw_suitability(data_set.name, entries),
@@ -237,8 +242,8 @@ def draw_data_set(data_set: Overview) -> None:
         "Items": lambda: draw_items(data_set.name, entries),
         "Record": lambda: draw_about(data_set),
     }
-    draw_sections(sections, "data_tab")
+    draw_sections(sections, "cases_tab")
 
 
 if __name__ == "__main__":
-    show("Data", draw_page)
+    show("Cases", draw_page)

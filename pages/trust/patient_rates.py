@@ -1,4 +1,4 @@
-"""Rates on the page Simulated patients: the share of conversations with a hit, by group, as figure and table."""
+"""How often simulated patients err: the share of conversations with an error, by group, as figure and table."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -51,7 +51,7 @@ def draw_rates(selection: Selection, kinds: Sequence[ReplyMarkKind], names: Mapp
             help="Conversations under different conditions (doctor, persona, prompts, cases …) stay separate groups.",
         )
         pooled = st.toggle(
-            "Pool conditions",
+            "Combine conditions",
             key="pooled",
             bind="query-params",
             help="Combines conversations of different doctors and prompts. Personas, frameworks and data sets stay "
@@ -60,7 +60,7 @@ def draw_rates(selection: Selection, kinds: Sequence[ReplyMarkKind], names: Mapp
     selection = replace(selection, pooled=pooled)
     result = section_result(RATES, selection, {**RATES.options, "by": by})
     if not any(row["kind"] in kinds for row in result.figures):
-        draw_no_match("No marked conversation matches.", *FILTERS)
+        draw_no_match("No conversation with measured replies matches.", *FILTERS)
         return
     rows = tuple(row for row in result.figures if row["kind"] in kinds and ABOUT[row["kind"]].claimed)
     with_hit = [kind for kind in ABOUT if any(row["kind"] == kind and row["hits"] for row in rows)]
@@ -85,8 +85,8 @@ def draw_rates(selection: Selection, kinds: Sequence[ReplyMarkKind], names: Mapp
         ABOUT[kind].name for kind in ABOUT if kind not in with_hit and any(row["kind"] == kind for row in rows)
     ]
     if without_hit:
-        st.caption(f"No hits: {', '.join(name.lower() for name in without_hit)}.")
-    st.caption("Invented and withheld facts are not found by rules. A model judges them on the page Failures.")
+        st.caption(f"No error: {', '.join(name.lower() for name in without_hit)}.")
+    st.caption("Rules do not find invented and withheld facts; a model judges them.")
     link("failures", "Invented and withheld, as judged", "gavel", failures_tab="Never asked")
 
 
@@ -94,8 +94,8 @@ def _rests_on(rows: Sequence[Row], kinds: Sequence[ReplyMarkKind], *, pooled: bo
     """Return how many conversations and replies are behind the rates, for the caption."""
     of_kind = [row for row in rows if row["kind"] == kinds[0]] if kinds else []
     conversations, replies = sum(row["n"] for row in of_kind), sum(row["replies"] for row in of_kind)
-    pool = "; conditions are pooled" if pooled else ""
-    return f"{conversations:,} marked conversations with {replies:,} replies{pool}. {RATES.caption}"
+    pool = "; conditions are combined" if pooled else ""
+    return f"{conversations:,} conversations with {replies:,} replies{pool}. {RATES.caption}"
 
 
 def _label_names(rows: Sequence[Row]) -> dict[str, str]:
@@ -142,7 +142,7 @@ def rates_chart(
             row.high,
             key,
             words=f"{ABOUT[row['kind']].name}<br>{row['with_hit']:,} of {row['n']:,} conversations<br>"
-            f"{row['per_100']:.2f} hits per 100 replies",
+            f"{row['per_100']:.2f} errors per 100 replies",
         )
         for key, (_, of_group) in groups.items()
         for row in of_group
@@ -154,7 +154,11 @@ def rates_chart(
     places = {key: "<br>".join(textwrap.wrap(words, _LABEL_CHARS)) for key, words in labels.items()}
     most = max((row.high or 0.0 for row in rows), default=1.0) or 1.0
     axis = Axis(
-        "Conversations with at least one hit", (-0.015 * most, 1.04 * most), ".0%" if most > 0.1 else ".1%", None, ".2%"
+        "Conversations with at least one error",
+        (-0.015 * most, 1.04 * most),
+        ".0%" if most > 0.1 else ".1%",
+        None,
+        ".2%",
     )
     inks = dict.fromkeys(series, RISE) if by_group else model_colours(list(series))
     return dots(marks, series, inks, axis, places=places, legend=not by_group, dark=dark)

@@ -1,4 +1,4 @@
-"""Which simulated patients can be trusted: their errors, how often and where, and the rules compared with experts."""
+"""The tab Simulated patients: how often and where they err, and the rules compared with experts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,23 +16,25 @@ from core.store.queries.scores_of_patients import Hit, hits, offer
 from core.store.selection import Selection
 from pages.kit.cached import ask, cached_query
 from pages.kit.cases import choose_case, clear_parameters
-from pages.kit.controls import choose_several
+from pages.kit.controls import choose_several, filter_popover
 from pages.kit.conversation import draw_case
 from pages.kit.conversation_list import draw_chosen
 from pages.kit.empty import draw_empty, draw_no_match
 from pages.kit.jobs import draw_judging
-from pages.kit.look import plain
+from pages.kit.look import counted, plain
 from pages.kit.messages import Mark
 from pages.kit.names import dataset_name, unique_names
 from pages.kit.notes import basis, draw_notes, notes_on
-from pages.kit.page import draw_sections, show
-from pages.kit.section import draw_section
+from pages.kit.page import draw_folds
+from pages.kit.section import draw_filled, draw_section
 from pages.kit.stored import ConversationRecord
 from pages.kit.tables import draw_pager, offer_csv, page_asked
-from pages.patients.rates import FILTERS, draw_rates, persona_name
+from pages.kit.view import row_of_controls
+from pages.trust.patient_rates import FILTERS, draw_rates, persona_name
 
 _PAGE = 50  # hits on one page of the list
 _PAGE_NAME = "patients_page"  # URL parameter of the page number
+_WIDTH = 224  # of a control in the row, in pixels
 
 
 @dataclass(frozen=True)
@@ -66,19 +68,19 @@ def marks_of(trial_id: str) -> tuple[ReplyMark, ...]:
 
 
 def draw_patients() -> None:
-    """Draw the tabs, or how to begin if no conversation has a patient."""
+    """Draw the sections, or how to begin if no conversation has a patient."""
     available = ask(offer)
     if available["patient"].isna().all():
         draw_empty("No conversation with a patient is stored yet.", CAMPAIGN, RELEASE, icon="personal_injury")
         return
     view = ask_patients(available)
     sections = {
-        "Rates": lambda view: draw_rates(view.selection, view.kinds, view.names),
-        "Hits": draw_hits,
+        "How often": lambda view: draw_rates(view.selection, view.kinds, view.names),
+        "Where": draw_hits,
         "Against experts": draw_experts,
         "Rules": draw_rules,
     }
-    draw_sections(sections, "patients_tab", view)
+    draw_folds(sections, view)
 
 
 def ask_patients(available: pd.DataFrame) -> PatientView:
@@ -96,17 +98,21 @@ def ask_patients(available: pd.DataFrame) -> PatientView:
         "specialties": ("Specialties", "specialties", {name: name for name in values["specialty"]}),
     }
     chosen: dict[str, tuple[str, ...]] = {}
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        for part, (label, key, names) in parts.items():
-            if names:
-                chosen[part] = choose_several(label, list(names), key, names=names, width=200, on_change=first_page)
+    with row_of_controls():
+        first, kinds_place = st.container(width=_WIDTH), st.container(width=_WIDTH)
+        more = filter_popover((key for part, (_, key, _) in parts.items() if part != "patients"), "patients_more")
+    for part, (label, key, names) in parts.items():
+        if names:
+            where = first if part == "patients" else more
+            chosen[part] = choose_several(label, list(names), key, names=names, where=where, on_change=first_page)
     kinds = choose_several(
-        "Kinds of hits",
+        "Kinds of errors",
         KINDS,
         "patients_kinds",
         names=lambda kind: ABOUT[kind].name,
+        where=kinds_place,
         on_change=first_page,
-        help="The share of right hits in a sample; the rules are under **Rules**.\n\n"
+        help="Which replies a rule takes for an error, and how often it is right: see **Rules**.\n\n"
         + "\n".join(f"- {about.name}: {about.read_in_words}" for about in ABOUT.values()),
     )
     selection = Selection(**{part: values for part, values in chosen.items() if values})  # type: ignore[arg-type]
@@ -125,7 +131,7 @@ def draw_hits(view: PatientView) -> None:
         notes_on(view_basis, unique_names(condition.name for condition in view_basis.conditions), compared=False)
     )
     words = st.text_input(
-        "Words of the hit",
+        "Words of the error",
         key="patients_words",
         bind="query-params",
         type="search",
@@ -140,11 +146,11 @@ def draw_hits(view: PatientView) -> None:
         page = 1
         total, page_hits = page_of(view.selection, view.kinds, words, 0)
     if not page_hits:
-        draw_no_match("No hit matches.", *FILTERS, "patients_words")
+        draw_no_match("No error matches.", *FILTERS, "patients_words")
         return
     pages = -(-total // _PAGE)
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        st.markdown(f"**{total:,}** hits. Choose one to read its conversation.")
+        st.markdown(f"**{total:,}** errors found by rules. Choose one to read its conversation.")
         draw_pager(_PAGE_NAME, page, pages)
     columns = {
         "Words": st.column_config.TextColumn(width="medium"),
@@ -170,7 +176,7 @@ def draw_hits(view: PatientView) -> None:
 
     def draw_marks(stored: ConversationRecord) -> None:
         if marks:
-            st.markdown(f"**{len(marks)} {'hit' if len(marks) == 1 else 'hits'} in this conversation**")
+            st.markdown(f"**{counted(len(marks), 'error')} in this conversation**")
             lines = (
                 f"- Message {mark.turn + 1}, {why(mark)}: “{plain(' '.join(mark.words.split()))}”" for mark in marks
             )
@@ -210,8 +216,8 @@ def hits_table(listed: Sequence[Hit], view: PatientView, *, full: bool = False) 
 
 def draw_experts(view: PatientView) -> None:
     """Draw the rules, the experts and judging models on the same conversations."""
-    draw_section(AGAINST_EXPERTS, Selection(), name="patients_experts")
-    draw_section(AGAINST_MODELS, view.selection, name="patients_judges")
+    draw_filled({"experts": AGAINST_EXPERTS}, Selection(), "patients")
+    draw_filled({"judges": AGAINST_MODELS}, view.selection, "patients")
     with st.expander("Have a model judge these patients", icon=":material/gavel:"):
         draw_judging(
             Judging,
@@ -224,11 +230,3 @@ def draw_experts(view: PatientView) -> None:
 def draw_rules(_: PatientView) -> None:
     """Draw the precision of each rule; the filters do not matter here."""
     draw_section(RULES_READ, Selection(), name="patients-rules")
-
-
-if __name__ == "__main__":
-    show(
-        "Simulated patients",
-        draw_patients,
-        "A simulated patient should say what the case says, in a patient’s words. Rules find replies that do not.",
-    )

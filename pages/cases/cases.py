@@ -1,4 +1,4 @@
-"""The cases of a data set: a list with filters, and one case with its findings and profile."""
+"""The cases of a data set: a list with filters, and one case with its findings, profile, items and labels."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,23 +15,29 @@ from core.images import local_images
 from core.text.demographics import age_and_sex
 from core.text.profiles import REASONS
 from core.text.questions import question_kind
-from pages.data.labels import draw_labels_of
-from pages.data.profile import draw_profile
-from pages.data.sets import CaseEntry
+from pages.cases.items import draw_items_of
+from pages.cases.labels import draw_label_editor, draw_labels_of
+from pages.cases.profile import draw_profile
+from pages.cases.sets import CaseEntry
 from pages.kit.case.pictures import draw_pictures
-from pages.kit.controls import choose_several
+from pages.kit.controls import choose, choose_several, filter_popover
 from pages.kit.empty import draw_no_match
 from pages.kit.export_menu import draw_with_cases, with_cases_key
 from pages.kit.look import ASKS_FOR, fault_words, maker_words, plain, reason_words
 from pages.kit.names import case_name
 from pages.kit.navigation import link
 from pages.kit.tables import draw_pager, draw_steps, draw_table, offer_csv, page_asked
-from pages.kit.view import specialties_in_order
+from pages.kit.view import row_of_controls, specialties_in_order
 
 PAGE = 50
 """Cases on one page of the list."""
-PAGE_NAME = "data_page"
+_WIDTH = 224
+"""Width in pixels of a control in the row of filters."""
+PAGE_NAME = "cases_page"
 """URL parameter of the list’s page number."""
+_FILTERS = tuple(
+    f"cases_{name}" for name in ("words", "specialties", "suitability", "profile", "findings", "asks_for", "pictures")
+)
 SUITABLE, UNKNOWN = "suitable", "unknown"
 PICTURED = {"with": "With picture", "address": "Address only", "without": "Without"}
 """Result of ``pictured`` → label."""
@@ -89,10 +95,12 @@ def pictured(entry: CaseEntry) -> str:
 def ask_filter(entries: Sequence[CaseEntry]) -> CaseFilter:
     kinds = {pictured(entry) for entry in entries}
     question_kinds = [kind for kind in ASKS_FOR if any(question_kind(entry.case) == kind for entry in entries)]
-    columns = st.columns(5 + (len(question_kinds) > 1) + (kinds != {"without"}), vertical_alignment="bottom")
-    words = columns[0].text_input(
+    with row_of_controls():
+        words_place, specialties_place = st.container(width=_WIDTH), st.container(width=_WIDTH)
+        more = filter_popover(_FILTERS[2:], "cases_more")
+    words = words_place.text_input(
         "Search",
-        key="data_words",
+        key="cases_words",
         bind="query-params",
         placeholder="Words in a case",
         help="In vignette, question, choices and id.",
@@ -100,7 +108,7 @@ def ask_filter(entries: Sequence[CaseEntry]) -> CaseFilter:
     )
     specialties = specialties_in_order(entry.specialty for entry in entries)
     chosen_specialties = choose_several(
-        "Specialties", specialties, "data_specialties", where=columns[1], on_change=first_page
+        "Specialties", specialties, "cases_specialties", where=specialties_place, on_change=first_page
     )
     states = Counter(suitability(entry) for entry in entries)
     names: dict[str, str] = {
@@ -111,32 +119,32 @@ def ask_filter(entries: Sequence[CaseEntry]) -> CaseFilter:
     suitabilities = choose_several(
         "Suitability",
         [s for s in names if s in states],
-        "data_suitability",
+        "cases_suitability",
         names=names,
-        where=columns[2],
+        where=more,
         on_change=first_page,
     )
     makers = {m: maker_words(m) if m != _NONE else "No profile" for m in sorted({maker(entry) for entry in entries})}
     chosen_makers = choose_several(
-        "Profile", list(makers), "data_profile", names=makers, where=columns[3], on_change=first_page
+        "Profile", list(makers), "cases_profile", names=makers, where=more, on_change=first_page
     )
     present_faults = {fault for entry in entries for fault in CaseFilter.faults_of(entry)}
     faults = {
         f: fault_words(f) if f != _NONE else "No finding" for f in sorted(present_faults, key=lambda f: (f == _NONE, f))
     }
     chosen_faults = choose_several(
-        "Findings", list(faults), "data_findings", names=faults, where=columns[4], on_change=first_page
+        "Findings", list(faults), "cases_findings", names=faults, where=more, on_change=first_page
     )
     asks_for: tuple[str, ...] = ()
     if len(question_kinds) > 1:
         asks_for = choose_several(
-            "Asks for", question_kinds, "data_asks_for", names=ASKS_FOR, where=columns[5], on_change=first_page
+            "Asks for", question_kinds, "cases_asks_for", names=ASKS_FOR, where=more, on_change=first_page
         )
     pictures: tuple[str, ...] = ()
     if kinds != {"without"}:
         offered = [kind for kind in PICTURED if kind in kinds]
         pictures = choose_several(
-            "Pictures", offered, "data_pictures", names=PICTURED, where=columns[-1], on_change=first_page
+            "Pictures", offered, "cases_pictures", names=PICTURED, where=more, on_change=first_page
         )
     return CaseFilter(
         (words or "").strip(), chosen_specialties, suitabilities, chosen_makers, chosen_faults, pictures, asks_for
@@ -180,9 +188,14 @@ def draw_case(name: str, case_key: str, entries: Sequence[CaseEntry], matches: S
     with right, st.container(border=True):
         answer_shown = _draw_question(entry)
     _draw_findings(entry.findings, answer_shown)
-    draw_profile(entry)
     provenance = {"Source": case.source, "Licence": case.licence}
     st.caption(" · ".join(f"{label}: {plain(text)}" for label, text in provenance.items() if text))
+    panels = {
+        "Profile": lambda: draw_profile(entry),
+        "Items": lambda: draw_items_of(case),
+        "Labels": lambda: draw_label_editor(name, [entry]),
+    }
+    panels[choose("Panel", list(panels), "cases_panel", shape="segments", hidden=True)]()
 
 
 def _draw_question(entry: CaseEntry) -> bool:
@@ -190,7 +203,7 @@ def _draw_question(entry: CaseEntry) -> bool:
     case = entry.case
     st.markdown(f"**Question**  \n{plain(case.question)}")
     st.caption(f"Asks for: {ASKS_FOR[question_kind(case)].lower()}")
-    answer_shown = st.toggle("Show the answer", key="data_answer", bind="query-params")
+    answer_shown = st.toggle("Show the answer", key="cases_answer", bind="query-params")
     right = case.answer.strip().lower()
     options = [
         (f"{letter}. {plain(choice)}", answer_shown and choice.strip().lower() == right)
@@ -229,20 +242,17 @@ def _draw_findings(findings: Sequence[LintFinding], answer_shown: bool) -> None:
             st.markdown(f":gray[:material/info: {words}]")
 
 
-_FILTERS = tuple(
-    f"data_{name}" for name in ("words", "specialties", "suitability", "profile", "findings", "asks_for", "pictures")
-)
+def draw_opened(name: str, case_key: str, entries: Sequence[CaseEntry]) -> None:
+    """Draw a case, with the filters of the list folded up: its neighbours are those that they leave."""
+    with st.expander("Find cases", icon=":material/search:", key="cases_find"):
+        case_filter = ask_filter(entries)
+    draw_case(name, case_key, entries, [entry for entry in entries if case_filter.fits(entry)])
 
 
 def draw_cases(name: str, entries: Sequence[CaseEntry]) -> None:
-    """Ask for the filters, then draw the case in the URL or the list."""
-    opened = st.query_params.get("case")
-    with st.expander("Find cases", icon=":material/search:", expanded=not opened, key=f"data_find_{bool(opened)}"):
-        case_filter = ask_filter(entries)
+    """Ask for the filters, and draw the list."""
+    case_filter = ask_filter(entries)
     matches = [entry for entry in entries if case_filter.fits(entry)]
-    if opened:
-        draw_case(name, opened, entries, matches)
-        return
     pages = max(1, -(-len(matches) // PAGE))
     page = min(page_asked(PAGE_NAME), pages)
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
@@ -259,7 +269,7 @@ def draw_cases(name: str, entries: Sequence[CaseEntry]) -> None:
 
     height: int | Literal["content"] = 560 if len(page_entries) > 15 else "content"
     alt = "Matching cases"
-    draw_table(cases_table(page_entries), "data_list", columns, on_row=choose, height=height, download="", alt=alt)
+    draw_table(cases_table(page_entries), "cases_list", columns, on_row=choose, height=height, download="", alt=alt)
     with st.container(horizontal=True, vertical_alignment="center"):
         if not all(texts_may_leave(entry.case) for entry in matches):
             draw_with_cases(f"{name}_cases")

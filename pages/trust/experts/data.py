@@ -1,4 +1,4 @@
-"""Data of the part Experts: reviews, their blinded items, and labels."""
+"""Data of the tab Experts: reviews, their blinded items, and labels."""
 
 import streamlit as st
 

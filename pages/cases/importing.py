@@ -133,7 +133,7 @@ def _result_of(key: tuple[object, ...], task: Callable[[ProgressCallback, StopCa
     if work.result is not None:
         remove_job(key)
         return work.result
-    st.button("Try again", icon=":material/refresh:", key="data_again", on_click=remove_job, args=(key,))
+    st.button("Try again", icon=":material/refresh:", key="cases_again", on_click=remove_job, args=(key,))
     raise AnamnesisError(work.error or "")
 
 
@@ -187,7 +187,7 @@ def draw_import(sizes: Mapping[str, int]) -> None:
         "Import cases",
         icon=":material/upload_file:",
         on_change="rerun",
-        key="data_import",
+        key="cases_import",
         expanded=bool(st.query_params.get("import")),
     )
     if not box.open:
@@ -207,7 +207,7 @@ def _draw_steps(sizes: Mapping[str, int]) -> None:
         f"Limits: {LIMITS}; a picture {MAX_BYTES // 1024**2} MB and {MAX_PIXELS // 1_000_000} million pixels. Larger "
         f"than {st.get_option('server.maxUploadSize')} MB: give the path on the server."
     )
-    file = ask_file("data", "CSV, Excel, JSON, JSON Lines or Parquet", _KINDS, help_)
+    file = ask_file("cases", "CSV, Excel, JSON, JSON Lines or Parquet", _KINDS, help_)
     if file is None:
         return
     left, right = st.columns(2, vertical_alignment="bottom")
@@ -215,7 +215,7 @@ def _draw_steps(sizes: Mapping[str, int]) -> None:
         right.selectbox(
             "Format",
             [AUTO, *FORMATS],
-            key="data_format",
+            key="cases_format",
             format_func=lambda name: "Detect" if name == AUTO else FORMATS[name].title,
         )
         or AUTO
@@ -223,7 +223,7 @@ def _draw_steps(sizes: Mapping[str, int]) -> None:
     name = left.text_input(
         "Name of the data set",
         name_of(Path(file.name)),
-        key=f"data_name_{file.stamp}",
+        key=f"cases_name_{file.stamp}",
         help="Lower-case letters, digits, - and _.",
     ).strip()
     if format_ != AUTO:
@@ -267,7 +267,7 @@ def _ask_columns(file: CaseFile) -> dict[str, str] | None:
     chosen: dict[str, str] = {}
     likely = guess_columns(preview.fields)
     for number, (name, (label, help_)) in enumerate(_COLUMNS.items()):
-        key, place = f"data_column_{name}_{file.stamp}", places[number % 3]
+        key, place = f"cases_column_{name}_{file.stamp}", places[number % 3]
         if name == "options":
             default_fields = likely[name].split("+") if name in likely else []
             chosen[name] = "+".join(place.multiselect(label, preview.fields, default_fields, key=key, help=help_))
@@ -278,7 +278,7 @@ def _ask_columns(file: CaseFile) -> dict[str, str] | None:
     first_position = places[len(_COLUMNS) % 3].selectbox(
         "Positions count from",
         [_NONE, "0", "1"],
-        key=f"data_column_{FIRST}_{file.stamp}",
+        key=f"cases_column_{FIRST}_{file.stamp}",
         help="If right answers are positions of choices.",
     )
     chosen[FIRST] = "" if first_position in (None, _NONE) else first_position
@@ -335,23 +335,23 @@ def _ask_and_import(
     published = (
         form is not None
         and bool(form.source)
-        and st.checkbox(f"This is the published set {plain(form.title)}", key=f"data_published_{file.stamp}")
+        and st.checkbox(f"This is the published set {plain(form.title)}", key=f"cases_published_{file.stamp}")
     )
     choice = f"{reading.format}_{published}_{file.stamp}"
-    source = left.text_input("Source", form.source if form and published else "", key=f"data_source_{choice}")
+    source = left.text_input("Source", form.source if form and published else "", key=f"cases_source_{choice}")
     licence = right.text_input(
         "Licence",
         form.licence if form and published else "",
-        key=f"data_licence_{choice}",
+        key=f"cases_licence_{choice}",
         help="Without an open licence, texts are left out of exports.",
     )
     skip = not reading.rejected or st.checkbox(
-        f"Leave out {counted(len(reading.rejected), 'rejected row')}", key=f"data_skip_{file.stamp}"
+        f"Leave out {counted(len(reading.rejected), 'rejected row')}", key=f"cases_skip_{file.stamp}"
     )
     replaces = would_replace(name, credited(reading, source, licence))
     confirmed = not replaces or st.checkbox(
         f"Replace {plain(name)} with its {counted(sizes.get(name, 0), 'case')}",
-        key=f"data_replace_{name}_{file.stamp}",
+        key=f"cases_replace_{name}_{file.stamp}",
         help="Unchanged cases keep their profiles.",
     )
     key = ("import", file.stamp, name, format_, *sorted(columns.items()))
@@ -363,7 +363,7 @@ def _ask_and_import(
         why_not,
         type="primary",
         icon=":material/upload_file:",
-        key="data_import_go",
+        key="cases_import_go",
         role="run",
     ):
 
@@ -389,7 +389,7 @@ def _ask_and_import(
             return
         remarks = f"; {counted(len(result.findings), 'finding')}" if result.findings else ""
         imported = f"Imported {counted(len(result.reading.cases), 'case')}{remarks}."
-        st.session_state["data_told"] = f"{imported} {result.replaced}".strip()
+        st.session_state["cases_told"] = f"{imported} {result.replaced}".strip()
         st.query_params["dataset"] = result.dataset
         st.rerun()
 

@@ -10,12 +10,12 @@ from core import access
 from core.reviews.exchange import COLUMNS, export_answers, import_csv, write_sheet
 from core.reviews.state import ReviewState, readable_history, withheld_in_words
 from core.store.database import Store
-from pages.judges.experts.data import ANNOTATOR, ITEM, REVIEW, reviews
 from pages.kit.cached import ask
 from pages.kit.cases import clear_parameters
 from pages.kit.look import counted, plain, show_errors
 from pages.kit.tables import draw_table
 from pages.kit.visitor import only
+from pages.trust.experts.data import ANNOTATOR, ITEM, REVIEW, reviews
 
 
 def draw_reviews() -> None:

@@ -9,7 +9,7 @@ from core.frameworks.release import Release
 from core.jobs.background import begin_import, importing
 from core.jobs.release.importing import ImportReport, report_lines
 from core.store.database import Store
-from pages.data.importing import ask_file
+from pages.cases.importing import ask_file
 from pages.kit.controls import choose
 from pages.kit.jobs import draw_work
 from pages.kit.look import plain
@@ -35,7 +35,7 @@ def draw_release() -> None:
         "Import conversations that authors released" if several else f"Import {next(iter(releases.values())).about}",
         icon=":material/inventory_2:",
         on_change="rerun",
-        key="data_release",
+        key="cases_release",
         expanded=busy is not None or _OPEN in st.query_params,
     )
     if not box.open:
@@ -43,12 +43,12 @@ def draw_release() -> None:
     with box:
         names = {name: release.about for name, release in releases.items()}
         name = busy or (
-            choose("Release", list(releases), "data_release_of", names=names) if several else next(iter(releases))
+            choose("Release", list(releases), "cases_release_of", names=names) if several else next(iter(releases))
         )
         release = releases[name]
         work = importing(Store(), release)
         if work is not None and work.running:
-            words = ("Reading case files", "Unpacking…", "data_release", "files")
+            words = ("Reading case files", "Unpacking…", "cases_release", "files")
             st.fragment(draw_work, run_every=0.5)(work, *words, figures=False, stopped="Nothing is imported then.")
             return
         if work is not None and work.error:
@@ -60,9 +60,9 @@ def draw_release() -> None:
             help="A second import reads only what has changed.",
         )
         try:
-            file = ask_file("data_release", "An archive of the repository", _KINDS, folders=True)
+            file = ask_file("cases_release", "An archive of the repository", _KINDS, folders=True)
             if file is not None and st.button(
-                "Import it", type="primary", icon=":material/upload_file:", key="data_release_go", **only("run")
+                "Import it", type="primary", icon=":material/upload_file:", key="cases_release_go", **only("run")
             ):
                 begin_import(Store(), release, file.on_disk, file.name, _LIMITS)
                 st.query_params[_OPEN] = "yes"  # stay open after the import, to show its report
@@ -79,9 +79,9 @@ def draw_report(report: ImportReport, release: Release) -> None:
     st.success(f"{summary}, on {report.cases:,} cases.", icon=":material/check:")
     with st.container(horizontal=True):
         link("accuracy", "Accuracy", "bar_chart")
-        link("transcripts", "Conversations", "forum", transcripts_part="Conversations")
+        link("conversations", "Conversations", "forum", conversations_part="Conversations")
         link("runs", "Runs", "play_arrow")
         link("compare", "Compare two", "compare_arrows")
-        link("data", "Its cases", "database", dataset=release.name)
+        link("cases", "Its cases", "database", dataset=release.name)
     with st.expander("Details of the import", icon=":material/list:", expanded=bool(report.quarantined)):
         st.markdown("\n".join(f"- {plain(line.strip())}" for line in report_lines(report, release)))

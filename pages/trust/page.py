@@ -1,0 +1,44 @@
+"""How far to trust graders, experts, judges by rubrics and simulated patients, and which cases a model remembers."""
+
+import streamlit as st
+
+from pages.kit.page import draw_tabs, show
+from pages.trust.experts.data import ANNOTATOR
+from pages.trust.experts.page import draw_experts
+from pages.trust.graders import draw_graders
+from pages.trust.memorisation import draw_memorisation
+from pages.trust.patients import draw_patients
+from pages.trust.rubrics import draw_rubric_judges
+
+TABS = {
+    "Graders": (
+        draw_graders,
+        "A grader decides whether a free response is right. Do graders agree with each other and with themselves?",
+    ),
+    "Experts": (draw_experts, "People judge conversations and answers without seeing the name of the model."),
+    "Rubric judges": (
+        draw_rubric_judges,
+        "Models judge conversations by a rubric. Are their quotations real, and do they agree?",
+    ),
+    "Simulated patients": (
+        draw_patients,
+        "A simulated patient should say what the case says, in a patient’s words. Rules find replies that do not.",
+    ),
+    "Memorisation": (
+        draw_memorisation,
+        "A model reads the first half of a case and writes the second: a near copy was probably in its training data.",
+    ),
+}
+
+
+def draw_trust() -> None:
+    """Draw the tabs; the address of a review opens it without the rest of the program."""
+    if ANNOTATOR in st.query_params:
+        st.html("<style>[data-testid='stSidebar'], [data-testid='stExpandSidebarButton'] { display: none; }</style>")
+        draw_experts()
+    else:
+        draw_tabs(TABS, "trust")
+
+
+if __name__ == "__main__":
+    show("Trust", draw_trust)
