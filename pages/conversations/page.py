@@ -227,7 +227,7 @@ def draw_matches(selection: Selection, row: ChosenRow | None, stored: int) -> No
         return
     draw_table(
         conversations_table(conversations, selection, matches),
-        "transcripts",
+        "conversations",
         {"Case": st.column_config.TextColumn(width=140), "Turns": st.column_config.NumberColumn(format="%d")},
         on_row=lambda number: st.query_params.update(trial=conversations[number].trial_id),
         height=560 if len(conversations) > _FULL_HEIGHT else "content",

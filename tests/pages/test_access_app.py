@@ -79,7 +79,7 @@ def test_a_viewer_answers_their_own_review_and_nobody_elses(open_as: Open) -> No
     with access.acting(access.HERE):
         review = state_of(Store(), "First").review.review_id
     for name, is_own in ((VIEWER, True), ("Ben", False)):
-        app = open_as(VIEWER, "judges", judges_part="Experts", review=review, annotator=name)
+        app = open_as(VIEWER, "trust", trust="Experts", review=review, annotator=name)
         before = answer_count()
         for button in [b for b in app.button if b.label.startswith("Yes")][:1]:
             button.click().run()
@@ -93,9 +93,9 @@ def test_what_others_answered_in_a_blinded_review_is_not_shown_by_its_address(op
         review, number = state.review.review_id, state.items_for("Ben")[0].number
         record(Store(), "First", number, "Ben", state.review.plan.questions[0], "yes")
         record(Store(), "First", number, "Ben", COMMENT, "Clearly the stronger one.")
-    place = {"judges_part": "Experts", "review": review, "annotator": "Ben", "item": str(number)}
+    place = {"trust": "Experts", "review": review, "annotator": "Ben", "item": str(number)}
     for name, visible in ((VIEWER, False), (RUNNER, False)):
-        app = open_as(name, "judges", **place)
+        app = open_as(name, "trust", **place)
         assert ("Clearly the stronger one." in words(app) + str(app)) is visible, name
         assert any("All reviews" in button.label for button in app.button), "there is a way back"
 

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 def page(browser: Browser, dashboard: Dashboard) -> Iterator[Page]:
     three_graders(Store(dashboard.database))
     with visiting(browser, dashboard) as visitors:
-        yield visitors.open("judges")
+        yield visitors.open("trust")
 
 
 def test_from_a_difference_to_its_conversation(page: Page) -> None:

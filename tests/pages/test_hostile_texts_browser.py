@@ -37,7 +37,7 @@ PARTS: tuple[tuple[str, dict[str, str]], ...] = (
     ("compare", {"cmp_part": "Versions"}),
     ("cases", {"dataset": "ours"}),
     ("quality", {"quality_part": "CARE"}),
-    ("judges", {"judges_part": "Experts"}),
+    ("trust", {"trust": "Experts"}),
     ("runs", {"run": "run-0"}),
 )
 """Each page as it opens, and with what it can hold open."""

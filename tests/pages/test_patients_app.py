@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from pages.patients import rates
 from streamlit.testing.v1 import AppTest
 
 from core.judging.patient_rule import ABOUT
@@ -15,6 +14,7 @@ from core.measures.measuring import measure_trials
 from core.measures.patients.marks import PATIENT_MARKS
 from core.measures.patients.rates import patient_rates
 from core.store.database import Store
+from pages.trust import patient_rates as rates
 from pages.trust.patient_rates import rates_chart
 from tests.core.measures.patients.patient_conversations import stored
 from tests.support.pages import trouble, words
@@ -56,7 +56,7 @@ def test_the_first_page_states_no_rate_of_a_doubtful_rule_and_keeps_personas_apa
 
 @pytest.mark.slow
 def test_an_address_opens_a_hit_with_its_words_marked(store: Store, open_page: Open) -> None:
-    app = open_page("patients", patients_tab="Hits", patients_hit="m1/1/0|6", patients_kinds="Medical terms")
+    app = open_page("patients", section="Where", patients_hit="m1/1/0|6", patients_kinds="Medical terms")
     assert trouble(app) == []
     assert list(table(app, "Words")["Words"]) == ["papules", "pruritus"]
     text = words(app)
@@ -67,7 +67,7 @@ def test_an_address_opens_a_hit_with_its_words_marked(store: Store, open_page: O
 
 @pytest.mark.slow
 def test_hits_are_found_by_words_and_nonsense_in_the_address_does_no_harm(store: Store, open_page: Open) -> None:
-    app = open_page("patients", patients_tab="Hits", patients_words="PRUR", patients_hit="gone|x", patients_page="²")
+    app = open_page("patients", section="Where", patients_words="PRUR", patients_hit="gone|x", patients_page="²")
     assert trouble(app) == []
     assert list(table(app, "Words")["Words"]) == ["pruritus"]
 

@@ -19,7 +19,7 @@ from core.store.database import Store
 from core.store.fold import fold
 from tests.core.measures.experts.reviews import a_review
 from tests.core.store.builders import a_call, a_header, a_stream, a_trial, write_journal
-from tests.pages.test_data_import_app import import_page
+from tests.pages.test_cases_import_app import import_page
 from tests.support.pages import button, has_button, trouble, words
 from tests.support.pictures import a_list, a_picture, a_row, a_zip, as_csv
 

@@ -39,11 +39,11 @@ PLACES: tuple[tuple[str, dict[str, str]], ...] = (
     ("quality", {"quality_part": "CARE"}),
     ("compare", {"cmp_part": "Versions"}),
     ("accuracy", {"acc_tab": "Endings and what-if"}),
-    ("judges", {"judges_part": "Experts", "experts_tab": "Plan a review"}),
-    ("judges", {"judges_part": "Experts", "experts_tab": "Results"}),
-    ("judges", {"judges_part": "Experts", "experts_tab": "Import and export"}),
-    ("judges", {"judges_part": "Experts", "review": "?", "annotator": "Ben"}),
-    ("judges", {"graders_tab": "Grade again"}),
+    ("trust", {"trust": "Experts", "section": "Plan a review"}),
+    ("trust", {"trust": "Experts", "section": "Results"}),
+    ("trust", {"trust": "Experts", "section": "Import and export"}),
+    ("trust", {"trust": "Experts", "review": "?", "annotator": "Ben"}),
+    ("trust", {"section": "Grade again"}),
 )
 FIRST = ("runs", {"run": "run0"})
 """The place of the first lane: it starts, renames and deletes."""

@@ -20,7 +20,7 @@ from core.words import VERDICT
 
 NEEDED = (
     "Correcting an accuracy for the grader's error needs experts' judgements of free responses: plan a review of "
-    "answers drawn at random or by stratum (page Judges, Experts), and unblind it when all is answered."
+    "answers drawn at random or by stratum (page Trust, Experts), and unblind it when all is answered."
 )
 CORRECTED = (
     "Corrected by Rogan and Gladen: (accuracy + specificity − 1) / (sensitivity + specificity − 1), with each grader’s "

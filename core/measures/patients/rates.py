@@ -354,13 +354,13 @@ def _unclaimed_notes(rows: Sequence[Row]) -> list[Note]:
     }
     kinds = {row["kind"] for row in rows}
     listed = "; ".join(
-        f"{ABOUT[kind].name.lower()} ({ABOUT[kind].read_in_words}), {n:,} hits"
+        f"{ABOUT[kind].name.lower()} ({ABOUT[kind].read_in_words}), {n:,} times"
         for kind, n in hits_of.items()
         if kind in kinds
     )
     words = (
-        f"No rate for rules of which fewer than {PRECISE:.0%} of the hits were right when read, or no hit could be "
-        f"read: {listed}. The hits themselves are listed."
+        f"No rate for rules that were right in fewer than {PRECISE:.0%} of what was read, or of which nothing could be "
+        f"read: {listed}. What they find is listed."
     )
     return [Note("excluded", words)] if listed else []
 
@@ -382,15 +382,16 @@ def _line(hit: Hit) -> dict[str, Any]:
 
 SECTIONS = (
     Section(
-        "Conversations with a hit",
+        "Conversations with an error",
         report,
         {"part": "rates"},
         kind="rates",
         heads={
-            "rate": "With a hit",
-            "with_hit": "Hit",
+            "rate": "With an error",
+            "with_hit": "Of them with one",
+            "hits": "Errors",
             "n": "Conversations",
-            "per_100": "Hits per 100 replies",
+            "per_100": "Errors per 100 replies",
             "per_100_low": "Per 100, low",
             "per_100_high": "Per 100, high",
             "read_right": "Right when read",
@@ -434,11 +435,11 @@ SECTIONS = (
         {"part": "rules"},
         kind="dots",
         place="kind",
-        axis="Right of the hits that were read",
+        axis="Right of what was read",
         heads={
             "kind": "Kind",
             "precision": "Right",
-            "read": "Hits read",
+            "read": "Read",
             "right": "Of them right",
             "rates": "Rates stated",
             "before": "Right before mending",
@@ -446,7 +447,7 @@ SECTIONS = (
             "false_alarms": "False alarms",
         },
         words={kind: about.name for kind, about in ABOUT.items()},
-        help=f"Version {RULES} of the rules. Precision: up to 20 random hits of each kind from GPT-4’s patient in the "
+        help=f"Version {RULES} of the rules. Precision: up to 20 random findings of each kind from GPT-4’s patient in the "
         "public release, read by two readers after one correction of the rules (docs/reliability.md).",
         page="trust",
     ),

@@ -91,7 +91,7 @@ def test_a_closed_review_of_cases_fills_them_by_a_button(store: Store, open_page
         record(store, "Quality", number, "Ada", "answer_in_vignette", "no")
     assert state_of(store, review.review_id).missing == 0
     unblind(store, "Quality", "Ada")
-    app = open_page("experts", experts_tab="Results")
+    app = open_page("experts", section="Results")
     assert trouble(app) == []
     button(app, "Fill the cases").click().run()
     assert trouble(app) == []
