@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
@@ -22,14 +22,15 @@ PAGES: Final[dict[str, dict[str, str]]] = {
         "failures": "Failures",
         "quality": "Conversation quality",
         "trust": "Trust",
+        "report": "Evaluation report",
     },
 }
 """Heading in the sidebar → page name (its file or folder in pages/, and its URL path) → title, in display order.
 
 Other files and folders in pages/ and in the extension folders come last, titled by their file names.
 """
-HIDDEN: Final = {"report": "Evaluation report"}
-"""Pages with an address that are not in the menu: other pages link to them."""
+HIDDEN: Final = ("report",)
+"""Pages that are not in the menu: other pages link to them."""
 _MORE: Final = "More"
 _NEXT_PAGE: Final = "_led_to"
 PARTS: Final[dict[str, tuple[str, dict[str, str]]]] = {
@@ -143,14 +144,11 @@ def require_app() -> None:
 def _pages() -> dict[str, list[StreamlitPage]]:
     listed = {
         group: [
-            st.Page(page_file(name), title=title, url_path=name, default=name == "home")
+            st.Page(page_file(name), title=title, url_path=name, default=name == "home", visibility=_visibility(name))
             for name, title in members.items()
         ]
         for group, members in PAGES.items()
     }
-    listed[""] += [
-        st.Page(page_file(name), title=title, url_path=name, visibility="hidden") for name, title in HIDDEN.items()
-    ]
     listed[""] += [
         st.Page(partial(_redirect, path), title=path.capitalize(), url_path=path, visibility="hidden")
         for path in (*FORMER, *PARTS)
@@ -161,9 +159,13 @@ def _pages() -> dict[str, list[StreamlitPage]]:
     return {**listed, _MORE: others} if others else listed
 
 
+def _visibility(name: str) -> Literal["visible", "hidden"]:
+    return "hidden" if name in HIDDEN else "visible"
+
+
 def _others() -> dict[str, Path]:
     """Return name → script of the pages that ``PAGES`` does not name."""
-    listed = {*FORMER, *PARTS, *HIDDEN, *(name for members in PAGES.values() for name in members)}
+    listed = {*FORMER, *PARTS, *(name for members in PAGES.values() for name in members)}
     others: dict[str, Path] = {}
     for folder in (paths.ROOT, *paths.extensions()):
         for file in sorted([*folder.glob("pages/*.py"), *folder.glob("pages/*/page.py")]):

@@ -57,12 +57,14 @@ from pages.kit.navigation import lead_to, link
 from pages.kit.section import draw_section, table_of
 from pages.kit.stored import CARED_FOR, history_conditions
 from pages.kit.subjects import draw_comparison_link, in_results
-from pages.kit.tables import draw_as_table, draw_table
+from pages.kit.tables import draw_as_table, draw_pager, draw_table, page_asked
 from pages.kit.visitor import draw_control
 from pages.runs.progress import draw_run_progress
 
 _PAGE = 50
 """Conversations on one page of the list."""
+PAGE_NAME = "run_page"
+"""URL parameter of the page number."""
 _LISTED = 8
 """Conversations that are visible without scrolling."""
 _FEW = 4
@@ -140,8 +142,8 @@ def draw_run_links(run: RunProgress) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         link("accuracy", "Accuracy", "bar_chart", **in_results(run_id))
         link("failures", "Wrong answers", "troubleshoot", **in_results(run_id))
-        link("conversations", "Transcripts", "forum", **in_conversations([run_id]))
-        link("report", "Evaluation report", "fact_check", runs=run_id)
+        link("conversations", "Conversations", "forum", **in_conversations([run_id]))
+        link("report", "Report", "fact_check", runs=run_id)
         is_comparable = draw_comparison_link(run_id)
         if any(question_type in FREE for _, question_type in run.arms):
             link(
@@ -335,8 +337,10 @@ def tagged_failures(run_id: str) -> dict[str, str]:
 
 def _draw_conversations(run: RunProgress) -> None:
     st.header("Conversations", anchor=False)
-    page = st.pagination(max(1, -(-run.done // _PAGE)), key=f"page_{run.run_id}") if run.done > _PAGE else 1
-    conversations = run_conversations(run.run_id, (page or 1) - 1)
+    pages = max(1, -(-run.done // _PAGE))
+    page = min(page_asked(PAGE_NAME), pages)
+    draw_pager(PAGE_NAME, page, pages)
+    conversations = run_conversations(run.run_id, page - 1)
     if not conversations:
         st.caption("No conversation has finished yet.")
         return

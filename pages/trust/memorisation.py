@@ -28,7 +28,7 @@ from pages.kit.jobs import draw_job, draw_start
 from pages.kit.look import plain
 from pages.kit.names import case_name, model_colours, unique_names
 from pages.kit.seats import OTHER, ask_address, registry
-from pages.kit.section import draw_result, draw_section, section_result
+from pages.kit.section import draw_filled, draw_result, draw_section, section_result
 from pages.kit.tables import offer_csv
 
 BEFORE_AFTER = Section(
@@ -52,7 +52,7 @@ VARIANT: Mapping[str, str] = {"continue": "Go on writing", "recall": "Word for w
 def draw_memorisation() -> None:
     """Draw the test by completions, then the accuracy before and after the end of the training data."""
     _draw_completions()
-    draw_section(BEFORE_AFTER, Selection(), name="before_after")
+    draw_filled({"after": BEFORE_AFTER}, Selection(), "before")
 
 
 def _draw_completions() -> None:

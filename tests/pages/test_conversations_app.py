@@ -1,4 +1,4 @@
-"""The Transcripts page without a browser: find, read, go on, and come back by the address."""
+"""The page Conversations without a browser: find, read, go on, and come back by the address."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_the_page_begins_with_the_cases_and_leaves_the_conversations_for_them(fi
     """Of two trials of a case one is right, which counts as right; those of case 8 were refused."""
     app = open_page("conversations", conversations_case="case_7")
     assert listed(app) == [("case 7", 1), ("case 7", 2)]
-    app.segmented_control(key="conversations_part").set_value("Cases").run()
+    app.segmented_control(key="conversations_shown").set_value("Cases").run()
     assert (trouble(app), len(app.dataframe[0].value)) == ([], CASES)
     assert "conversations_case" not in app.query_params
     app.segmented_control(key="matrix").set_value("all_right").run()
@@ -140,6 +140,12 @@ def test_the_conversations_behind_a_row_are_listed_in_parts_until_all_are_shown_
     assert "**60** of 60 conversations" in words(damaged)
 
 
+def test_an_address_of_a_former_version_opens_the_list_with_its_filters(filled: Store, open_page: Open) -> None:
+    app = open_page("transcripts", transcripts_case="case_7", transcripts_verdicts="Correct")
+    assert trouble(app) == []
+    assert listed(app) == [("case 7", 2)]
+
+
 def test_another_filter_begins_at_the_first_page(filled: Store, open_page: Open) -> None:
     app = open_page("conversations", conversations_page="2")
     app.text_input(key="conversations_words").set_value("rash").run()
@@ -155,7 +161,7 @@ def test_a_conversation_is_read_with_answers_rules_and_the_other_trials(filled: 
     assert [m.name for m in app.chat_message] == ["assistant", "user", "assistant"]
     assert "It :orange-background[ITCHES], \\<b\\>doctor" in text
     assert "2 of 2 found" in text
-    assert "ended by: final diagnosis, 1 doctor turns" in text
+    assert "ended by: final diagnosis, 1 doctor turn" in text
     assert ":gray[substring rule] :green-badge[:material/check_circle: Correct]" in text
     assert ":gray[strict rule] :orange-badge[:material/stacks: Several diagnoses]" in text
     assert "Read as: Eczema, Psoriasis" in text

@@ -111,7 +111,7 @@ def test_what_is_under_way_stands_on_every_page(open_page: Open) -> None:
     live = open_page("live")
     button(live, "Start the consultation").click().run()
     button(live, "Pause").click().run()
-    for page in ("data", "home"):
+    for page in ("cases", "home"):
         app = open_page(page)
         named = [name for name in links(app) if name.startswith("Consultation on ")]
         assert len(named) == (page == "cases"), page

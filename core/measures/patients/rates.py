@@ -447,8 +447,8 @@ SECTIONS = (
             "false_alarms": "False alarms",
         },
         words={kind: about.name for kind, about in ABOUT.items()},
-        help=f"Version {RULES} of the rules. Precision: up to 20 random findings of each kind from GPT-4’s patient in the "
-        "public release, read by two readers after one correction of the rules (docs/reliability.md).",
+        help=f"Version {RULES} of the rules. Precision: up to 20 random findings of each kind from GPT-4’s patient in "
+        "the public release, read by two readers after one correction of the rules (docs/reliability.md).",
         page="trust",
     ),
 )
