@@ -46,7 +46,7 @@ LOOKS: tuple[tuple[str, dict[str, str]], ...] = (
     ("accuracy", {"acc_tab": "Endings and what-if"}),
     ("conversations", {}),
     ("conversations", {"conversations_words": "since when"}),
-    ("conversations", {"transcripts_trial": "?"}),
+    ("conversations", {"trial": "?"}),
     ("compare", {}),
     ("compare", {"rule": "Exactly one choice named"}),
     ("failures", {}),
@@ -64,7 +64,7 @@ LOOKS: tuple[tuple[str, dict[str, str]], ...] = (
 )
 """Pages with what their address holds, in the order of the navigation's groups; "?" is one of the stored trials."""
 FILTERED = frozenset(
-    ("accuracy", "conversations", "compare", "failures", "quality", "patients", "judges", "memorisation")
+    ("accuracy", "conversations", "compare", "failures", "quality", "trust")
 )
 """Pages of results, whose filters visitors set."""
 FINISHED = ForwardMsg.ScriptFinishedStatus.FINISHED_SUCCESSFULLY

@@ -42,7 +42,7 @@ def compare() -> Iterator[Change]:
             yield {"cmp_first": first, "cmp_second": second, "specialties": chosen, "rule": rule}
 
 
-def transcripts() -> Iterator[Change]:
+def conversations() -> Iterator[Change]:
     """Yield words said by either role, verdicts of arms, specialties and endings."""
     words = ("itchy", "smoke", "fever", "since when", "my mother", "the")
     for text, speaker in product(words, ("doctor", "patient")):
@@ -61,7 +61,7 @@ def endings() -> Iterator[Change]:
         yield {"endings_arms": arm_pair, "specialties": chosen, "models": names}
 
 
-PAGES = {"accuracy": accuracy, "compare": compare, "conversations": transcripts, "endings": endings}
+PAGES = {"accuracy": accuracy, "compare": compare, "conversations": conversations, "endings": endings}
 
 
 def main() -> None:

@@ -276,7 +276,7 @@ def release(browser: Browser) -> None:
             page = browser.new_page(viewport=WIDE)
             page.set_default_timeout(PATIENCE)
             figures(page, address, 100, graders="trust")
-            figures(page, address, 345, patients="patients")
+            figures(page, address, 345, patients="trust?trust=Simulated+patients")
 
 
 def main() -> None:

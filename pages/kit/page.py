@@ -22,8 +22,8 @@ from pages.kit.seats import case_label
 from pages.kit.sessions import running_sessions
 
 _LOOKS_EVERY_S = 2.0
-_SECTION = "section"
-"""URL parameter with the title of the open section of ``draw_folds``."""
+_SECTION, _CLOSED = "section", "none"
+"""URL parameter with the title of the open section of ``draw_folds``, and its value if all are folded."""
 # Streamlit draws captions at 60 % opacity (4.06:1), and white on the primary colour of the dark theme (3.9:1).
 _CAPTIONS = 'body [data-testid="stCaptionContainer"] { opacity: 0.8; }'
 # Streamlit draws a table's toolbar over the end of what is above the table; it gets a strip of its own.
@@ -80,13 +80,10 @@ def draw_folds(sections: Mapping[str, Callable[..., None]], *arguments: object) 
     draws the open section.
     """
     asked = st.query_params.get(_SECTION)
-    opened = asked if asked in sections else next(iter(sections))
+    opened = asked if asked in (*sections, _CLOSED) else next(iter(sections))
 
     def turn(title: str) -> None:
-        if title != opened:
-            st.query_params[_SECTION] = title
-        else:
-            st.query_params.pop(_SECTION, None)
+        st.query_params[_SECTION] = _CLOSED if title == opened else title
 
     for title, draw in sections.items():
         control = f"{_SECTION}_{title}"

@@ -1,4 +1,4 @@
-"""The Data page from an upload to a case with its profile, in a real browser. Needs Chromium."""
+"""The page Cases from an upload to a case with its profile, in a real browser. Needs Chromium."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_an_upload_becomes_cases(page: Page, tmp_path: Path) -> None:
     cases = page.get_by_role("tabpanel", name="Cases")  # another tab may have a table too
     cases.get_by_test_id("stDataFrame").click(position=FIRST_ROW)
     expect(page).to_have_url(re.compile("case=mine"))
-    expect(page.get_by_text("This case has no profile")).to_be_visible()
+    expect(page.get_by_text("No profile")).to_be_visible()
     press_key(page, "j", page.get_by_text("2 of 3 found"))
     page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
     settle(page)

@@ -1,4 +1,4 @@
-"""The Patients page without a browser: marking, hits with their conversation, filters."""
+"""The tab Simulated patients without a browser: marking, errors with their conversation, filters."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ def test_the_first_page_states_no_rate_of_a_doubtful_rule_and_keeps_personas_apa
     store: Store, open_page: Open
 ) -> None:
     app = open_page("patients")
-    kinds = set(table(app, "Hits per 100 replies")["Kind"])
+    kinds = set(table(app, "Errors per 100 replies")["Kind"])
     assert kinds == {about.name for about in ABOUT.values() if about.claimed}
     assert {ABOUT[kind].name for kind in ("plays_doctor", "both_sides", "stage_direction")}.isdisjoint(kinds)
-    assert "plays the doctor (10 of 13 read were right), 0 hits" in words(app).replace("\\", "")
-    assert "Invented and withheld facts are not found by rules" in words(app)
+    assert "plays the doctor (10 of 13 read were right), 0 times" in words(app).replace("\\", "")
+    assert "Rules do not find invented and withheld facts" in words(app)
     # patients with a persona are apart, and can be chosen
-    rows = table(app, "Hits per 100 replies")
+    rows = table(app, "Errors per 100 replies")
     assert set(zip(rows["Patient"], rows["Persona"], strict=True)) == {("openai/p", "plain"), ("openai/p", "terse")}
     app.multiselect(key="patients_personas").set_value(["terse"]).run()
     assert trouble(app) == []
-    assert set(table(app, "Hits per 100 replies")["Conversations"]) == {1}
+    assert set(table(app, "Errors per 100 replies")["Conversations"]) == {1}
 
 
 @pytest.mark.slow
@@ -62,11 +62,11 @@ def test_an_address_opens_a_hit_with_its_words_marked(store: Store, open_page: O
     text = words(app)
     assert ":orange-background[papules] and :orange-background[pruritus]" in text
     assert ":orange-background[vignette]" in text  # of another kind, in the same conversation
-    assert "**3 hits in this conversation**" in text
+    assert "**3 errors in this conversation**" in text
 
 
 @pytest.mark.slow
-def test_hits_are_found_by_words_and_nonsense_in_the_address_does_no_harm(store: Store, open_page: Open) -> None:
+def test_errors_are_found_by_words_and_nonsense_in_the_address_does_no_harm(store: Store, open_page: Open) -> None:
     app = open_page("patients", section="Where", patients_words="PRUR", patients_hit="gone|x", patients_page="²")
     assert trouble(app) == []
     assert list(table(app, "Words")["Words"]) == ["pruritus"]
