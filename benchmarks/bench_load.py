@@ -63,9 +63,7 @@ LOOKS: tuple[tuple[str, dict[str, str]], ...] = (
     ("live", {}),
 )
 """Pages with what their address holds, in the order of the navigation's groups; "?" is one of the stored trials."""
-FILTERED = frozenset(
-    ("accuracy", "conversations", "compare", "failures", "quality", "trust")
-)
+FILTERED = frozenset(("accuracy", "conversations", "compare", "failures", "quality", "trust"))
 """Pages of results, whose filters visitors set."""
 FINISHED = ForwardMsg.ScriptFinishedStatus.FINISHED_SUCCESSFULLY
 FAILED = ForwardMsg.ScriptFinishedStatus.FINISHED_WITH_COMPILE_ERROR

@@ -214,7 +214,7 @@ def _ask_trials(fw: Framework) -> TrialsChoice:
             "runs_size",
             names=_SIZES,
             shape="segments",
-            help=f"Pilot: {_PILOT_CASES} cases, one trial each, few arms. It shows the cost of a full study and "
+            help=f"Pilot: {_PILOT_CASES} cases, one trial each, few formats. It shows the cost of a full study and "
             "whether all replies can be parsed; you can change every number below.",
         )
         == "pilot"

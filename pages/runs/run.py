@@ -253,10 +253,10 @@ def _settings(run: RunProgress) -> Iterator[tuple[str, str]]:
     if fw := frameworks().get(run.protocol):
         for name, info in options_of(fw.settings).items():
             head, value = extra_of(info, "label"), run.settings.get(name)
-            if value not in (None, "", 0) and head and not head.startswith("Cap"):
+            if value not in (None, "", 0) and head and not head.startswith("Limit"):
                 yield head, "yes" if value is True else plain(fw.speech.in_words(name, value))
         if cap := fw.speech.cap(run.settings, run.doctor):
-            yield "Cap", cap
+            yield "Limit", cap
     yield "Seed", str(run.seed)
 
 
@@ -395,4 +395,4 @@ def _ended_by(conversation: Conversation, protocol: str) -> str:
     if fw is None or conversation.end_reason != "turn_cap":
         return END_SHORT[conversation.end_reason]
     labels = (extra_of(info, "label") for info in options_of(fw.settings).values())
-    return next((label for label in labels if label.startswith("Cap")), END_SHORT["turn_cap"])
+    return next((label for label in labels if label.startswith("Limit")), END_SHORT["turn_cap"])

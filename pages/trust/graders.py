@@ -141,11 +141,11 @@ def _draw_regrading(_selection: Selection, _names: Names) -> None:
         grader = ask_seat("graders", "grader")
         if is_model(grader):
             pack = st.selectbox(
-                "Prompt pack",
+                "Prompts",
                 [_RUN_PACK, *packs()],
                 key="graders_again_pack",
                 persist_state="session",
-                help="With another pack, the grader’s name includes the pack’s name.",
+                help="With other prompts, the grader’s name includes theirs.",
             )
             address = ask_address("graders")
             budget = ask_budget("graders_again_budget")

@@ -208,13 +208,13 @@ def test_a_campaign_of_the_form_is_the_command_lines(open_page: Open, capsys: py
     assert trouble(app) == []
     text = words(app).replace("\\", "")
     assert "**Clinical staff** Reference clinical staff" in text
-    assert "**Cap** 2 turns" in text
+    assert "**Limit** 2 turns" in text
     accuracies = {f"Accuracy {when}, multiple choice" for when in ("on paper", "after the conversation")}
     assert accuracies <= set(metrics(app))
     (care,) = [link.proto for link in app.get("page_link") if link.proto.page == "quality"]
     assert care.query_string == "quality_part=CARE&datasets=Library"
     conversations = app.dataframe[2].value
-    assert list(conversations["Ended by"]) == ["Cap of turns"] * 2
+    assert list(conversations["Ended by"]) == ["Limit of turns"] * 2
     assert list(conversations["Doctor's turns"]) == [2, 2]
     command = "run --protocol automedic --doctor reference/bayes --cap 2 --trials 1 --sample 2 --fresh"
     assert main(command.split()) == 0

@@ -1,4 +1,4 @@
-"""The Data page without a browser: list, find, read, edit, make profiles, and come back by the address."""
+"""The page Cases without a browser: list, find, read, edit, make profiles, and come back by the address."""
 
 from __future__ import annotations
 

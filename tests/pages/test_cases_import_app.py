@@ -1,4 +1,4 @@
-"""The Data page without a browser: import, correct, delete."""
+"""The page Cases without a browser: import, correct, delete."""
 
 from __future__ import annotations
 

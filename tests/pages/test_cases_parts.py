@@ -1,4 +1,4 @@
-"""The Data page's pure parts: filters, tables, figures, the editor's tables, published words."""
+"""The page Cases: pure parts: filters, tables, figures, the editor's tables, published words."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_a_seat_and_arms_that_another_framework_lacks_do_not_follow_into_it(open
 def test_a_cap_that_cannot_be_is_said_in_the_words_of_the_form(open_page: Open) -> None:
     app = open_page("runs")
     app.number_input(key="runs_max_messages").set_value(2).run()
-    assert "Cap of messages: it must be at least 4" in words(app).replace("\\", "")
+    assert "Limit of messages: it must be at least 4" in words(app).replace("\\", "")
     assert button(app, "Start the campaign").disabled
 
 

@@ -1,4 +1,4 @@
-"""A rubric is imported on the Data page."""
+"""A rubric is imported on the page Cases."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def test_a_campaign_is_the_command_lines_and_shown_as_what_it_is(
     (run_id,) = run_ids()
     text = words(form)
     assert "**Solver** Reference solver" in text.replace("\\", "")
-    assert "**Cap** none: it asks for every item" in text
+    assert "**Limit** none: it asks for every item" in text
     assert {"Accuracy, multiple choice", "Accuracy, free response"} <= set(metrics(form))
     assert "2 cases, 2 trials, 0 excluded" in text
     (listed, _, conversations) = [frame.value for frame in form.dataframe]
