@@ -98,9 +98,10 @@ def follow() -> None:
 
 def go_to(name: str, **query: str | Sequence[str]) -> None:
     page, part = PARTS.get(name, (name, {}))
-    if st.session_state.get("_page") == page:  # a control that is drawn already sets its own URL parameter
-        part = {}
-    st.switch_page(page_file(page), query_params={**part, **query})
+    here = set(part) & set(st.session_state) if st.session_state.get("_page") == page else set()
+    for key in here:  # a control that is drawn already sets its own URL parameter
+        st.session_state[key] = part[key]
+    st.switch_page(page_file(page), query_params={**{k: v for k, v in part.items() if k not in here}, **query})
 
 
 def from_former(path: str, query: Mapping[str, Sequence[str]]) -> tuple[str, dict[str, list[str]]]:

@@ -31,13 +31,17 @@ TABS = {
 }
 
 
+_REVIEW_ALONE = (
+    "<style>[data-testid='stSidebar'], [data-testid='stExpandSidebarButton'], [data-testid='stTabs'] [role='tablist'] "
+    "{ display: none; }</style>"
+)
+
+
 def draw_trust() -> None:
     """Draw the tabs; the address of a review opens it without the rest of the program."""
     if ANNOTATOR in st.query_params:
-        st.html("<style>[data-testid='stSidebar'], [data-testid='stExpandSidebarButton'] { display: none; }</style>")
-        draw_experts()
-    else:
-        draw_tabs(TABS, "trust")
+        st.html(_REVIEW_ALONE)
+    draw_tabs(TABS, "trust")
 
 
 if __name__ == "__main__":

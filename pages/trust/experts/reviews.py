@@ -37,7 +37,7 @@ def draw_progress(states: list[ReviewState], key: str, without: Sequence[str] = 
     keys = [(state.review.review_id, progress.annotator) for state in states for progress in state.progress]
 
     def open_(row: int) -> None:
-        st.query_params.from_dict(dict(zip((REVIEW, ANNOTATOR), keys[row], strict=True)))
+        st.query_params.update(dict(zip((REVIEW, ANNOTATOR), keys[row], strict=True)))
 
     table = pd.DataFrame(
         {
@@ -87,7 +87,7 @@ def _ask_review(states: list[ReviewState]) -> None:
         help="Type another name to settle ties between two annotators.",
     )
     if right.button("Open", type="primary", icon=":material/rate_review:", width="stretch") and annotator:
-        st.query_params.from_dict({REVIEW: review, ANNOTATOR: annotator.strip()})
+        st.query_params.update({REVIEW: review, ANNOTATOR: annotator.strip()})
         st.rerun()
     if tied := blinded[review].open_ties():
         st.caption(
