@@ -46,7 +46,7 @@ def draw_items(name: str, entries: Sequence[CaseEntry]) -> None:
     """Draw sizes and keys of a data set, whose items and openings these are, and the form to make them by a model."""
     st.caption(
         f"{publisher('history').title} divides a case into items: a topic to ask about, and the case’s words on it. "
-        "The patient opens with a request, P0."
+        "The patient opens with a request."
     )
     cases = [entry.case for entry in entries]
     _draw_making(name, cases)
@@ -67,7 +67,7 @@ def draw_items(name: str, entries: Sequence[CaseEntry]) -> None:
         {name: dataset_name(name)},
         name=f"{name}-sizes",
     )
-    st.caption(f"{plain(caption)} {plain(PUBLISHED_WORDS)} {SIZES.help}")
+    st.caption(f"{plain(caption)}", help=plain(PUBLISHED_WORDS))
     draw_result(
         replace(KEYS, caption=caption),
         Result(KEYS.title, tuple(key_rows(name, sample))),
@@ -129,8 +129,8 @@ def _draw_making(name: str, cases: Sequence[Case]) -> None:
             "Ask about all again", key="cases_items_again", help="Also about cases that this model was asked about."
         )
         st.caption(
-            "Every value of an item, and the complaint of an opening, must be words of the vignette; other values are "
-            "dropped and counted. A case without a valid reply keeps the items or the opening by rule."
+            "Every value must be words of the vignette; others are dropped and counted. A case without a valid reply "
+            "keeps what the rule made."
         )
         if maker == OTHER:
             st.warning("Name the model first.", icon=":material/key:")

@@ -61,9 +61,9 @@ def _said(label: CaseLabel) -> str:
 def draw_labels(name: str, entries: Sequence[CaseEntry]) -> None:
     """Draw the answers to one question about each case, a model that answers it, and people's corrections."""
     st.caption(
-        "Answers group, filter and leave out cases in figures. Nothing that a patient or doctor is told changes, and a "
-        "person’s answer takes precedence over a model’s.",
-        help="Every answer is stored with who gave it and when; the newest counts.",
+        "Answers group, filter and leave out cases in figures. A person’s answer takes precedence over a model’s.",
+        help="Nothing that a patient or doctor is told changes. Every answer is stored with who gave it and when; the "
+        "newest counts.",
     )
     question = _ask_question()
     _draw_job(name, entries, question)

@@ -66,8 +66,9 @@ def draw_release() -> None:
         return
     draw_agreement(RELEASE)
     st.caption(
-        "180 conversations of four models; two annotators, with a third of the items shared and ties broken by a third "
-        "person (Johri et al. 2025). The paper truncates percentages."
+        "180 conversations of four models, two annotators; a third of the items is shared, a third person breaks ties "
+        "(Johri et al. 2025).",
+        help="The paper truncates percentages.",
     )
     printed = printed_figures()
     terms = [row for row in shares.figures if row.label["question"] == yes_no_questions()["medical_terms"]]

@@ -119,8 +119,9 @@ def draw_exchange() -> None:
         st.caption(plain(withheld))
     st.markdown("**Import**")
     st.caption(
-        f"A CSV with the columns {', '.join(COLUMNS)}, such as a sheet that an annotator has filled in. In a review, "
-        "item is its number; without one, either item, or model and case, may be missing. Answers to any form are read."
+        f"A CSV with the columns {', '.join(COLUMNS)}, such as a sheet that an annotator has filled in.",
+        help="In a review, item is its number; without one, either item, or model and case, may be missing. Answers to "
+        "any form are read.",
     )
     file = st.file_uploader("CSV with answers", type="csv", key="experts_file")
     if file is not None and st.button(
