@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import streamlit as st
@@ -148,7 +149,11 @@ def thesis_rows(runs: Sequence[RunProgress]) -> list[Row]:
     for run in runs:
         if run.study == SAMPLE and run.protocol == RELEASED.name and is_model(run.doctor):
             rows += accuracy_rows(run.run_id)
-    return [row for row in rows if row.label["format"] in _COMPARED and row.label["question_type"] in ("mcq", "frq")]
+    return [
+        replace(row, label={part: row.label[part] for part in ("model", "format", "question_type")})  # in one panel
+        for row in rows
+        if row.label["format"] in _COMPARED and row.label["question_type"] in ("mcq", "frq")
+    ]
 
 
 def draw_thesis(runs: Sequence[RunProgress]) -> None:

@@ -12,6 +12,7 @@ import streamlit as st
 
 from core.errors import AnamnesisError, UsageError
 from core.figures.report import caption_of, chart_of, panels_of
+from core.frameworks.starts import Start
 from core.measures.base import Metric, MetricRequest, Positional, Result, Row, Section
 from core.measures.notes import result_of, why_empty
 from core.stats.corrections import LABELS, format_p, stars
@@ -150,11 +151,18 @@ def draw_sections(sections: Iterable[Section], selection: Selection, **options: 
 
 
 def draw_filled(
-    sections: Mapping[str, Section], selection: Selection, name: str, *, options: Mapping[str, Any] | None = None
+    sections: Mapping[str, Section],
+    selection: Selection,
+    name: str,
+    *,
+    options: Mapping[str, Any] | None = None,
+    empty: str = "",
+    starts: Sequence[Start] = (),
 ) -> None:
     """Draw the sections that have rows, and one sentence on the others with the links to where their data is made.
 
-    ``sections`` are by the last part of their key, of which ``name`` is the first.
+    ``sections`` are by the last part of their key, of which ``name`` is the first. ``empty`` is the sentence if none has
+    rows, ``starts`` are the links; by default those of the metrics.
     """
     filled, missing = dict[str, Section](), list[Section]()
     for key, section in sections.items():
@@ -169,9 +177,10 @@ def draw_filled(
     for key, section in filled.items():
         draw_section(section, selection, options=options, name=f"{name}_{key}")
     if missing:
-        titles = ", ".join(section.title for section in missing)
-        starts = dict.fromkeys(start for section in missing for start in section.metric.starts)
-        draw_empty(f"Nothing is stored yet for: {plain(titles)}.", *starts)
+        titles = "; ".join(section.title.rstrip("?") for section in missing)
+        sentence = f"Nothing is stored yet for: {titles}." if filled else empty or missing[0].metric.empty
+        made_by = starts or dict.fromkeys(start for section in missing for start in section.metric.starts)
+        draw_empty(plain(sentence), *made_by)
 
 
 def section_result(section: Section, selection: Selection, options: Mapping[str, Any] | None = None) -> Result:

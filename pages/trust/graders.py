@@ -27,7 +27,7 @@ from pages.kit.page import draw_folds
 from pages.kit.seats import ask_address, ask_seat, packs, seat_problem
 from pages.kit.section import draw_section
 from pages.kit.stored import run_casts
-from pages.kit.view import CaseSetOptions, ask_selection
+from pages.kit.view import CaseSetOptions, FilterRow, ask_selection
 
 Names = Mapping[str, str]
 """Grader → its name on the page."""
@@ -186,8 +186,11 @@ def draw_graders() -> None:
             icon="rule",
         )
         return
-    selection = ask_selection({name: offer for name, (offer, _) in offers.items()}, "models", "formats", "questions")
+    row = FilterRow()
+    of_sets = {name: offer for name, (offer, _) in offers.items()}
+    selection = ask_selection(of_sets, "models", "formats", "questions", row=row)
     (case_set,) = selection.case_sets or ("",)
     names = unique_names(offers[case_set][1])
-    chosen = choose_several("Graders", list(names), "graders_shown", names=names, width=504)
+    with row.own:
+        chosen = choose_several("Graders", list(names), "graders_shown", names=names, width=224)
     draw_folds(_SECTIONS, selection, {grader: names[grader] for grader in chosen or names})

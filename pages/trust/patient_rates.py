@@ -41,7 +41,7 @@ FILTERS = ("patients_patients", "patients_personas", "patients_doctors", "patien
 
 def draw_rates(selection: Selection, kinds: Sequence[ReplyMarkKind], names: Mapping[By, Mapping[str, str]]) -> None:
     """Ask for the grouping; draw figure and table. ``names`` are those of patients, doctors and runs."""
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small") as controls:
         by: By = choose(
             "Group by",
             list(_GROUPINGS),
@@ -67,7 +67,11 @@ def draw_rates(selection: Selection, kinds: Sequence[ReplyMarkKind], names: Mapp
     drawn_kinds = with_hit
     if len(groups_of(rows)) > _MAX_SERIES and with_hit:
         names_of_kinds = {kind: ABOUT[kind].name for kind in with_hit}
-        drawn_kinds = [choose("Kind in the figure", with_hit, "patients_kind_shown", names=names_of_kinds, width=320)]
+        drawn_kinds = [
+            choose(
+                "Kind in the figure", with_hit, "patients_kind_shown", names=names_of_kinds, where=controls, width=224
+            )
+        ]
     title = ": ".join(filter(None, [RATES.title, ", ".join(ABOUT[kind].name.lower() for kind in drawn_kinds)]))
     draw_result(
         replace(

@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from core.frameworks.starts import REVIEW, RUBRICS
 from core.judging.form import RUBRIC
 from core.measures.agreement import ANSWERS, BETWEEN, BY_AXIS, BY_CONDITION, WORDS
 from core.measures.calibration import AUDIT, DIFFERENCES, FORECAST, TOGETHER
@@ -23,4 +24,11 @@ def draw_rubric_judges() -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         name = choose("Rubric", list(rubrics), "rubric", names=rubrics, width=360)
         link("rubrics", "Scores under this rubric", "rule", rubric=name)
-    draw_filled(_SECTIONS, Selection(), "rubric", options={"form": f"{RUBRIC}{name}"})
+    draw_filled(
+        _SECTIONS,
+        Selection(),
+        "rubric",
+        options={"form": f"{RUBRIC}{name}"},
+        empty="No model has judged by this rubric yet.",
+        starts=(RUBRICS, REVIEW),
+    )
