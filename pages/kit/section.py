@@ -161,8 +161,8 @@ def draw_filled(
 ) -> None:
     """Draw the sections that have rows, and one sentence on the others with the links to where their data is made.
 
-    ``sections`` are by the last part of their key, of which ``name`` is the first. ``empty`` is the sentence if none has
-    rows, ``starts`` are the links; by default those of the metrics.
+    ``sections`` are by the last part of their key, of which ``name`` is the first. ``empty`` is the sentence if none
+    has rows, ``starts`` are the links; by default those of the metrics.
     """
     filled, missing = dict[str, Section](), list[Section]()
     for key, section in sections.items():
