@@ -111,8 +111,11 @@ def trials_of_case(case_key: str) -> list[Conversation]:
     return sorted(trials, key=lambda conversation: (conversation.doctor, conversation.run_id, conversation.trial))
 
 
-def ask_filter(available: ConversationFilters) -> Selection:
-    """Ask for the filters in one row; every change goes back to the first page of the list."""
+def ask_filter(available: ConversationFilters, row: ChosenRow | None) -> Selection:
+    """Ask for the filters in one row; every change goes back to the first page of the list.
+
+    The answer of the chosen ``row`` and the rule that judges it are preselected.
+    """
     with row_of_controls():
         models = _several(
             st.container(width=_WIDTH), "Models", "models", available.models, unique_names(available.models)
@@ -135,7 +138,7 @@ def ask_filter(available: ConversationFilters) -> Selection:
             help="Staff: the clinical staff, if the framework has one.",
             on_change=_first_page,
         )
-        answered_in, rule, verdicts = _ask_answer([name for name in ARMS if name in available.arms])
+        answered_in, rule, verdicts = _ask_answer([name for name in ARMS if name in available.arms], row)
         ended = _several(more, "Ended by", "ends", available.end_reasons, END_SHORT) or ()
         specialties = _several(more, "Specialties", "specialties", specialties_in_order(available.specialties))
         datasets = _several(more, "Data sets", "datasets", available.datasets, dataset_name)
@@ -182,7 +185,7 @@ def _text_filter(label: str, name: str, example: str, help: str) -> str | None:
     return (text or "").strip() or None
 
 
-def _ask_answer(arms: Sequence[str]) -> tuple[str, str, tuple[str, ...] | None]:
+def _ask_answer(arms: Sequence[str], row: ChosenRow | None) -> tuple[str, str, tuple[str, ...] | None]:
     """Ask for an arm, the rule that judges its choices (a key of ``_RULE``), and verdicts on its answers."""
     if not arms:
         return _DEFAULT_ARM, "usual", None
@@ -191,7 +194,7 @@ def _ask_answer(arms: Sequence[str]) -> tuple[str, str, tuple[str, ...] | None]:
         arms,
         "conversations_arm",
         names=arm_in_words,
-        default=_DEFAULT_ARM,
+        default=(row and row.arm) or _DEFAULT_ARM,
         help="The list shows the verdict on this answer first.",
         on_change=_first_page,
     )
@@ -202,6 +205,7 @@ def _ask_answer(arms: Sequence[str]) -> tuple[str, str, tuple[str, ...] | None]:
             list(_RULE_LABELS),
             "conversations_rule",
             names=_RULE_LABELS,
+            default=row.behind.selection.mcq_rule if row else None,
             shape="segments",
             help="Differ lists the answers on which two rules disagree.",
             on_change=_first_page,
@@ -421,13 +425,13 @@ def draw_list() -> None:
             icon="forum",
         )
         return
+    row = ask_row()
     if trial := st.query_params.get("trial"):
         with st.expander("Find conversations", icon=":material/search:", key="conversations_find"):
-            selection = ask_filter(available)
-        draw_reading(trial, selection, ask_row())
+            selection = ask_filter(available, row)
+        draw_reading(trial, selection, row)
     else:
-        selection = ask_filter(available)
-        draw_matches(selection, ask_row(), available.conversations)
+        draw_matches(ask_filter(available, row), row, available.conversations)
 
 
 def draw_part() -> None:

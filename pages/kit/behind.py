@@ -44,6 +44,11 @@ class ChosenRow(NamedTuple):
     behind: Behind
     part: Part
 
+    @property
+    def arm(self) -> str:
+        """The arm of the counted answers, as "format:question type"; empty if the row counts conversations."""
+        return ":".join(self.behind.counts.sides[-1].arm or ())
+
     def within(self, selection: Selection) -> Selection:
         """Return a selection of conversations, restricted to those behind the row."""
         return replace(selection, trials=tuple(read(_trials, self.behind)[self.part]))
@@ -51,12 +56,9 @@ class ChosenRow(NamedTuple):
 
 def behind_row(selection: Selection, counts: Counted, part: Part = "counted") -> dict[str, str]:
     """Return the URL parameters with which Conversations lists the conversations that a row on a selection counts."""
-    query = {**LISTED, _ROW: Behind(selection, counts).address, **({} if part == "counted" else {_PART: part})}
-    if of_arm := counts.sides[-1].arm:
-        query["conversations_arm"] = ":".join(of_arm)
-        if of_arm[1].startswith("mcq"):
-            query["conversations_rule"] = selection.mcq_rule
-    return query
+    address = Behind(selection, counts).address
+    # by its label: the browser would put it into the address instead of a value, and Back would lead to the value
+    return {**LISTED, _ROW: address, **({} if part == "counted" else {_PART: _PARTS[part]})}
 
 
 def ask_row() -> ChosenRow | None:
