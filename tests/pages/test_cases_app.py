@@ -140,7 +140,7 @@ def test_neighbours_are_those_that_were_found(filled: Store, open_page: Open) ->
     assert "4 of 11 found" in words(app)
     button(app, "Next").click().run()
     assert app.query_params["case"] == "ours/case_13"
-    assert [link.proto.label for link in app.get("page_link")] == ["Debug it", "Live with this case"]
+    assert [link.proto.label for link in app.get("page_link")][:2] == ["Debug it", "Live with this case"]
     button(app, "Back to the list").click().run()
     assert "case" not in app.query_params
     assert "no such case" in words(open_page("cases", dataset="ours", case="ours/nowhere"))
