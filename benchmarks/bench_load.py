@@ -44,28 +44,26 @@ LOOKS: tuple[tuple[str, dict[str, str]], ...] = (
     ("accuracy", {"rule": "Exactly one choice named"}),
     ("accuracy", {"acc_split": "Specialty"}),
     ("accuracy", {"acc_tab": "Endings and what-if"}),
-    ("transcripts", {}),
-    ("transcripts", {"transcripts_words": "since when"}),
-    ("transcripts", {"transcripts_trial": "?"}),
+    ("conversations", {}),
+    ("conversations", {"conversations_words": "since when"}),
+    ("conversations", {"trial": "?"}),
     ("compare", {}),
     ("compare", {"rule": "Exactly one choice named"}),
     ("failures", {}),
     ("quality", {}),
     ("quality", {"quality_part": "CARE"}),
-    ("patients", {}),
-    ("judges", {}),
-    ("judges", {"judges_part": "Experts"}),
-    ("memorisation", {}),
+    ("trust", {"trust": "Simulated patients"}),
+    ("trust", {}),
+    ("trust", {"trust": "Experts"}),
+    ("trust", {"trust": "Memorisation"}),
     ("runs", {}),
     ("models", {}),
-    ("data", {}),
+    ("cases", {}),
     ("debugger", {}),
     ("live", {}),
 )
 """Pages with what their address holds, in the order of the navigation's groups; "?" is one of the stored trials."""
-FILTERED = frozenset(
-    ("accuracy", "transcripts", "compare", "failures", "quality", "patients", "judges", "memorisation")
-)
+FILTERED = frozenset(("accuracy", "conversations", "compare", "failures", "quality", "trust"))
 """Pages of results, whose filters visitors set."""
 FINISHED = ForwardMsg.ScriptFinishedStatus.FINISHED_SUCCESSFULLY
 FAILED = ForwardMsg.ScriptFinishedStatus.FINISHED_WITH_COMPILE_ERROR

@@ -42,15 +42,15 @@ def compare() -> Iterator[Change]:
             yield {"cmp_first": first, "cmp_second": second, "specialties": chosen, "rule": rule}
 
 
-def transcripts() -> Iterator[Change]:
+def conversations() -> Iterator[Change]:
     """Yield words said by either role, verdicts of arms, specialties and endings."""
     words = ("itchy", "smoke", "fever", "since when", "my mother", "the")
     for text, speaker in product(words, ("doctor", "patient")):
-        yield {"transcripts_words": text, "transcripts_by": speaker}
+        yield {"conversations_words": text, "conversations_by": speaker}
     for name, verdict in product(("multi_turn:frq", "vignette:mcq"), ("correct", "multiple")):
-        yield {"transcripts_words": "", "transcripts_arm": name, "transcripts_verdicts": [verdict]}
+        yield {"conversations_words": "", "conversations_arm": name, "conversations_verdicts": [verdict]}
     for specialty, end in product(("Dermatology", "Neurology"), ("turn_cap", "no_question")):
-        yield {"transcripts_verdicts": [], "transcripts_specialties": [specialty], "transcripts_ends": [end]}
+        yield {"conversations_verdicts": [], "conversations_specialties": [specialty], "conversations_ends": [end]}
 
 
 def endings() -> Iterator[Change]:
@@ -61,7 +61,7 @@ def endings() -> Iterator[Change]:
         yield {"endings_arms": arm_pair, "specialties": chosen, "models": names}
 
 
-PAGES = {"accuracy": accuracy, "compare": compare, "transcripts": transcripts, "endings": endings}
+PAGES = {"accuracy": accuracy, "compare": compare, "conversations": conversations, "endings": endings}
 
 
 def main() -> None:

@@ -158,7 +158,7 @@ def branches(page: Page, address: str, core: Core) -> None:
     branch = re.search(r"trial=([0-9a-f]+)|\b([0-9a-f]{20})\b", printed.replace(parent, ""))
     if branch is None:
         raise SystemExit(f"The branch named no conversation: {printed}")
-    page.goto(f"{address}/transcripts?transcripts_part=Branches&trial={branch[1] or branch[2]}&other={parent}")
+    page.goto(f"{address}/conversations?conversations_part=Branches&trial={branch[1] or branch[2]}&other={parent}")
     settle(page)
     page.wait_for_timeout(2_000)
     take(page, "branches")
@@ -203,7 +203,7 @@ def automedic(page: Page, address: str, core: Core) -> None:
     page.get_by_text("clinical staff", exact=False).nth(2).wait_for()
     page.wait_for_timeout(6_000)
     take(page, "live-automedic")
-    page.goto(f"{address}/data?dataset=library&case=library/cardiology-1")
+    page.goto(f"{address}/cases?dataset=library&case=library/cardiology-1")
     settle(page)
     take(page, "data", 190)
     for cap in ("20", "8"):
@@ -275,8 +275,8 @@ def release(browser: Browser) -> None:
         with dashboard(Path(folder)) as address:
             page = browser.new_page(viewport=WIDE)
             page.set_default_timeout(PATIENCE)
-            figures(page, address, 100, graders="judges")
-            figures(page, address, 345, patients="patients")
+            figures(page, address, 100, graders="trust")
+            figures(page, address, 345, patients="trust?trust=Simulated+patients")
 
 
 def main() -> None:

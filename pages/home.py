@@ -1,14 +1,16 @@
-"""Home: a consultation to watch and the published figure; with campaigns, the latest result and the runs."""
+"""Home: a consultation to watch, what models lose in conversation; with campaigns, the latest result and the runs."""
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 import streamlit as st
 
 from core.datasets.library import demonstration, library
 from core.figures.report import chart_of
 from core.frameworks.base import title_of
+from core.frameworks.casting import is_model
 from core.jobs.progress import ask_to_stop, run_state
 from core.live.start import start_demonstration
 from core.measures.accuracy import printed_twice, published_rows
@@ -26,14 +28,14 @@ from pages.kit.campaigns import (
     campaigns,
     choices_by,
     cost_in_words,
-    in_transcripts,
+    in_conversations,
     run_title,
 )
 from pages.kit.cases import excluded_in_words
 from pages.kit.figures import draw_figure
 from pages.kit.get_model import draw_offers
-from pages.kit.look import STATE_ICON, in_callback, plain, when
-from pages.kit.names import RELEASED, case_name, model_colours, model_name, unique_names
+from pages.kit.look import FORMAT, QUESTION_TYPE, STATE_ICON, in_callback, plain, when
+from pages.kit.names import RELEASED, case_name, model_name, unique_names
 from pages.kit.navigation import go_to, link
 from pages.kit.page import RunningWork, running_work, show
 from pages.kit.sessions import remember, watched
@@ -42,6 +44,7 @@ from pages.kit.visitor import only
 from pages.kit.watched import draw_outcome, draw_players, draw_watched_chat, redrawn
 
 _LISTED = 6
+_COMPARED: Final = ("vignette", "multi_turn")
 _DEMONSTRATION = "home_demonstration"
 """Session state key: the key of the consultation that plays on this page."""
 
@@ -60,10 +63,11 @@ def draw_home() -> None:
             "questions a simulated patient, a grader judges its diagnosis, and every figure links to its conversations."
         )
         draw_demonstration()
+    tested = [run for run in own_runs if run.answers and is_model(run.doctor)]
+    if not tested:
+        draw_thesis(runs)
     if runs:
-        draw_study(runs)
-    else:
-        draw_field()
+        draw_study(runs, next((run for run in own_runs if run.answers), None))
     if not own_runs or len(own_runs) < len(runs):
         draw_sample()
     if not own_runs or not own_names():
@@ -139,52 +143,69 @@ def draw_sample() -> None:
             st.rerun()
 
 
-def draw_field() -> None:
-    """Draw the published accuracy of models on the same cases, as vignettes and in conversation."""
-    rows = [
-        row
-        for row in published_rows(RELEASED.name)
-        if row.label["question_type"] in ("mcq", "frq") and not row.label["model"].startswith("gpt_4v")
+def thesis_rows(runs: Sequence[RunProgress]) -> list[Row]:
+    """Return the accuracy on vignettes and in conversation: as published, and of the models of the sample study."""
+    rows = [row for row in published_rows(RELEASED.name) if not row.label["model"].startswith("gpt_4v")]
+    for run in runs:
+        if run.study == SAMPLE and run.protocol == RELEASED.name and is_model(run.doctor):
+            rows += accuracy_rows(run.run_id)
+    return [
+        replace(row, label={part: row.label[part] for part in ("model", "format", "question_type")})  # in one panel
+        for row in rows
+        if row.label["format"] in _COMPARED and row.label["question_type"] in ("mcq", "frq")
     ]
+
+
+def draw_thesis(runs: Sequence[RunProgress]) -> None:
+    """Draw the accuracy of models with the whole case before them, and where they have to ask for it."""
+    rows = thesis_rows(runs)
     models = unique_names(row.label["model"] for row in rows)
-    st.header("The field, as published", anchor=False)
-    layout: Any = {"series": "model", "place": "format", "panel": "question_type", "axis": "Accuracy"}
+    words = {**models, **FORMAT, **QUESTION_TYPE}
+    layout: Any = {"series": "format", "place": "model", "panel": "question_type", "axis": "Accuracy"}
+    sampled = " The sample study has other cases." if any(not row.source for row in rows) else ""
     draw_figure(
-        lambda dark: chart_of(rows, kind="bars", names=models, colours=model_colours(models), dark=dark, **layout),
+        lambda dark: chart_of(rows, kind="bars", names=words, colours={}, dark=dark, **layout),
         "home_field",
         "Accuracy falls when the case has to be asked for",
-        f"{RELEASED.title}: {RELEASED.publication.source}, supplementary tables; means of cases with 95 % intervals.",
+        f"{RELEASED.title}: {RELEASED.publication.source}; means of cases with 95 % intervals.{sampled}",
     )
-    twice = printed_twice(rows, RELEASED.name, name=model_name)
-    st.caption(f"{twice} Run your model on such cases to compare it with these.".strip())
+    if twice := printed_twice(rows, RELEASED.name, name=model_name):
+        st.caption(twice)
     with st.container(horizontal=True):
         link("accuracy", "All published figures", "bar_chart")
-        link("data", "Bring in cases or a release", "upload_file")
+        link("cases", "Bring in cases or a release", "upload_file")
         link("runs", "Run a campaign", "play_arrow")
 
 
-def draw_study(runs: list[RunProgress]) -> None:
-    done = [run for run in runs if run.answers]
+def draw_study(runs: Sequence[RunProgress], newest: RunProgress | None) -> None:
+    """Draw the result of the newest run of one's own, if there is any, next to the list of runs."""
+    if newest is None:
+        draw_runs(runs)
+        return
     main, side = st.columns([3, 2], gap="large")
     with main:
-        if done:
-            draw_result(done[0])
+        draw_result(newest)
     with side:
-        st.header("Runs", anchor=False)
-        for run in runs[:_LISTED]:
-            icon = STATE_ICON[run_state(run)].split("/")[1].rstrip(":")
-            link("runs", plain(run_title(run)), icon, run=run.run_id)
-            trials = f"{run.done:,} of {run.planned or run.done:,} trials"
-            cost = cost_in_words(run).replace("unknown", "cost unknown")
-            day = when(run.created_at).partition(" ")[0]
-            st.caption(" · ".join([plain(day), trials, plain(cost), title_of(run.protocol)]))
-        if len(runs) > _LISTED:
-            link("runs", f"All {len(runs):,} runs", "list")
-        if recent := ask(conversations, Selection(sources=["live"]), limit=3):
-            st.header("Recent consultations", anchor=False)
-            for conversation in recent:
-                name = plain(f"{model_name(conversation.doctor)} on {case_name(conversation.case_key)}")
-                link("live", name, "play_circle", trial=conversation.trial_id)
+        draw_runs(runs)
+
+
+def draw_runs(runs: Sequence[RunProgress]) -> None:
+    """Draw links to the newest runs, and to the newest watched consultations."""
+    st.header("Runs", anchor=False)
+    for run in runs[:_LISTED]:
+        icon = STATE_ICON[run_state(run)].split("/")[1].rstrip(":")
+        link("runs", plain(run_title(run)), icon, run=run.run_id)
+        trials = f"{run.done:,} of {run.planned or run.done:,} trials"
+        cost = cost_in_words(run).replace("unknown", "cost unknown")
+        day = when(run.created_at).partition(" ")[0]
+        st.caption(" · ".join([plain(day), trials, plain(cost), title_of(run.protocol)]))
+    if len(runs) > _LISTED:
+        link("runs", f"All {len(runs):,} runs", "list")
+    if recent := ask(conversations, Selection(sources=["live"]), limit=3):
+        st.header("Recent consultations", anchor=False)
+        for conversation in recent:
+            name = plain(f"{model_name(conversation.doctor)} on {case_name(conversation.case_key)}")
+            link("live", name, "play_circle", trial=conversation.trial_id)
 
 
 def _work_elsewhere() -> list[RunningWork]:
@@ -230,7 +251,7 @@ def draw_result(run: RunProgress) -> None:
     elif rows:
         st.markdown(f"**{plain(run_title(run))}:** no answer counts. {plain(exclusions(rows))}")
     with st.container(horizontal=True):
-        link("transcripts", "Read its conversations", "forum", **in_transcripts([run.run_id]))
+        link("conversations", "Read its conversations", "forum", **in_conversations([run.run_id]))
         link("failures", "Why answers are wrong", "troubleshoot", **in_results(run.run_id))
         link("accuracy", "Accuracy", "bar_chart", **in_results(run.run_id))
         draw_comparison_link(run.run_id)

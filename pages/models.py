@@ -236,8 +236,4 @@ def _remove(model: ListedModel) -> None:
 
 
 if __name__ == "__main__":
-    show(
-        "Models",
-        draw_models,
-        "For any seat: hosted models, your servers, this machine. A local doctor can meet a hosted patient.",
-    )
+    show("Models", draw_models, "Models for doctor, patient and grader: hosted, on your servers, or on this machine.")

@@ -554,7 +554,7 @@ SITUATIONS = (
     situation(
         "a link leads to a run that was deleted",
         (campaign, "delete run-a --yes"),
-        Page("transcripts", {"trial": "run-a/1/0"}),
+        Page("conversations", {"trial": "run-a/1/0"}),
         says("not stored"),
         Page("runs", {"run": "run-a"}),
         says("not stored"),

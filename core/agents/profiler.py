@@ -142,7 +142,7 @@ class LLMProfiler(ModelAgent):
             if isinstance(item, Parsed) and item.value is None:
                 raise ProfilingError(
                     f"{self.name} gave no {prompt} that can be used for {case.case_key} in {len(item.call_ids)} "
-                    f"replies ({item.fault}): use another model, or write the profile on the page Data."
+                    f"replies ({item.fault}): use another model, or write the profile on the page Cases."
                 )
             yield item
 

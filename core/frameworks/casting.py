@@ -58,7 +58,7 @@ class Seat:
         object.__setattr__(self, "rules", self.rules or tuple(self.players))
 
 
-GRADER = Seat("grader", "grader", ("reference/names",), no_human="people grade on the page Judges, under Experts")
+GRADER = Seat("grader", "grader", ("reference/names",), no_human="people grade on the page Trust, under Experts")
 
 
 class CastNames(Mapping[str, str]):

@@ -64,13 +64,13 @@ def campaign_of(protocol: str, doctor: str = "reference/bayes") -> Start:
 
 
 ANNOTATIONS = Start(
-    "Import answers", "experts import FILE.csv", "experts", "playlist_add", {"experts_tab": "Import and export"}
+    "Import answers", "experts import FILE.csv", "experts", "playlist_add", {"section": "Import and export"}
 )
 CAMPAIGN = Start(
     "Start a campaign", "run --doctor reference/bayes", "runs", "play_arrow", {"doctor": "reference/bayes"}
 )
 BELIEF = Start("Start a campaign that asks for it", "run --doctor MODEL --probe", "runs", "play_arrow")
-CASES = Start("Import cases", "import cases PATH", "data", "upload_file", {"import": "yes"})
+CASES = Start("Import cases", "import cases PATH", "cases", "upload_file", {"import": "yes"})
 COMPLETIONS = Start("Test a model", "job completions --model MODEL --cases DATASET", "memorisation", "psychology")
 FACTS = Start(
     "Have a model judge the facts", "job judge facts --by MODEL", "failures", "gavel", {"failures_tab": "Never asked"}
@@ -80,22 +80,22 @@ GRADING = Start(
     "job regrade --run RUN --grader reference/names",
     "graders",
     "rule",
-    {"graders_tab": "Grade again"},
+    {"section": "Grade again"},
 )
 GRADING_CHOICES = replace(GRADING, command="job regrade --types mcq --grader MODEL")
-LABELS = Start("Label cases", "data label CASE date 2024-05", "data", "label", {"data_tab": "Labels"})
+LABELS = Start("Label cases", "data label CASE date 2024-05", "cases", "label", {"cases_tab": "Labels"})
 PROFILES = Start(
-    "Choose the data set", "job profiles DATASET --model MODEL", "data", "person_add", {"data_tab": "Suitability"}
+    "Choose the data set", "job profiles DATASET --model MODEL", "cases", "person_add", {"cases_tab": "Suitability"}
 )
 RELEASE = Start(
     "Import the {title} authors’ release",
     "import {name} PATH",
-    "data",
+    "cases",
     "inventory_2",
     {"release": "yes"},
     published="accuracy",
 )
-REVIEW = Start("Plan a review", "serve", "experts", "rate_review", {"experts_tab": "Plan a review"})
+REVIEW = Start("Plan a review", "serve", "experts", "rate_review", {"section": "Plan a review"})
 RUBRICS = Start(
     "Have a model judge by the rubric",
     "job judge rubric:NAME --by MODEL",
@@ -116,7 +116,7 @@ TERMS = Start(
     "job judge patient_terms --by MODEL",
     "patients",
     "gavel",
-    {"patients_tab": "Against experts"},
+    {"section": "Against experts"},
 )
 URGENCY = Start(
     "Ask how urgent they are", "job judge urgency_forced", "quality", "e911_emergency", {"quality_part": "Urgency"}

@@ -526,7 +526,7 @@ def campaign_of(header: RunHeader) -> Campaign:
             f"import the release again for what is new in it, or run {header.doctor} yourself."
         )
     if header.doctor.startswith(f"{HUMAN}/"):
-        raise UsageError(f"Run {header.run_id} is a human baseline: go on with it on the page Judges, under Experts.")
+        raise UsageError(f"Run {header.run_id} is a human baseline: go on with it on the page Trust, under Experts.")
     framework_ = framework(header.protocol)
     names = names_of(framework_, {role: getattr(header, role) for role in STORED_SEATS}, header.settings)
     campaign = Campaign(

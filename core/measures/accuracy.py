@@ -367,7 +367,7 @@ def _of_single_diagnosis(request: MetricRequest, scores: Iterable[CaseScore]) ->
         sentences.append(f"for {unknown:,} it is not stated, and they are left out")
     by_labels = Counter(stated.made_by[key] for key in keys if key in stated.made_by)
     sentences += [f"{count:,} are labelled by {maker}" for maker, count in by_labels.most_common()]
-    request.note(f"{'; '.join(sentences)}.", kind="single_diagnosis", page="data")
+    request.note(f"{'; '.join(sentences)}.", kind="single_diagnosis", page="cases")
     return frozenset(key for key, value in single.items() if value)
 
 

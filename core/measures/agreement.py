@@ -347,7 +347,7 @@ AGREEMENT = Section(
     "decided. Judges: with people’s decision, on a scale with single persons. 95 % intervals leave out one case at a "
     "time. Kappa, AC and alpha correct agreement for chance. If nearly all answers are the same, kappa and alpha can "
     "be low although judges agree; AC stays near the agreement. A dash: undefined, because all answers are the same.",
-    page="judges",
+    page="trust",
 )
 BY_MODEL = Section(
     "Agreement by model",
@@ -357,7 +357,7 @@ BY_MODEL = Section(
     folded=True,
     heads=AGREEMENT.heads,
     help="As above, on the items of each model. Few items make wide intervals.",
-    page="judges",
+    page="trust",
 )
 BETWEEN = replace(AGREEMENT, title="Agreement of judges, all questions together", options={"by": "form"}, folded=True)
 STATUS = Section(
@@ -374,7 +374,7 @@ STATUS = Section(
     "calibrated if people judged at least 50 of its items and 85 % of the answers are equal: half of the yes and of "
     "the no at least. Shares are of all its answers: each answer, void, repaired (read only after the request was "
     "sent again) and never readable. None may be without evidence.",
-    page="judges",
+    page="trust",
 )  # fmt: skip
 ANSWERS = Section(
     "Answers and quotations of judges",
@@ -383,7 +383,7 @@ ANSWERS = Section(
     kind="table",
     heads={"prompts": "Prompts", "n": "Of", "n_cases": "Cases"},
     help="An invented quotation voids an answer: it enters no figure.",
-    page="judges",
+    page="trust",
 )
 DIFFICULTY = Section(
     "What cannot be judged, by difficulty",
@@ -394,7 +394,7 @@ DIFFICULTY = Section(
     heads={"prompts": "Prompts", "n": "Of", "n_cases": "Cases"},
     help="People say more often that an item cannot be judged the harder its case is. A judge that never says so is "
     "sure of answers that people are not sure of.",
-    page="judges",
+    page="trust",
 )
 WORDS = Section(
     "Words that two judges quote",
@@ -405,7 +405,7 @@ WORDS = Section(
     heads={"judges": "Between", "share": "Quoted by both", "n": "Items", "n_cases": "Cases", "words": "Words"},
     help="Of the words that at least one of two judges quotes for an answer, the share that both quote. Equal answers "
     "for other reasons have a low share.",
-    page="judges",
+    page="trust",
 )
 BY_AXIS = replace(STATUS, options={"part": "status", "by": "axis"})
 BY_CONDITION = replace(

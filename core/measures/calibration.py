@@ -235,7 +235,7 @@ FIGURES = Section(
     heads={"value": "Value", "n": "Items", "n_labelled": "By people", "lambda": "λ"},
     help="Judge and experts: a prediction-powered mean (PPI++), unbiased for any judge if people’s items were drawn at "
     "random. Corrected: by Rogan and Gladen.",
-    page="judges",
+    page="trust",
 )
 FORECAST = Section(
     "What more judgements would bring",
@@ -251,7 +251,7 @@ FORECAST = Section(
         "of_cases": "Of cases",
     },
     help="Half the width of the interval with people’s answers on further cases: a forecast.",
-    page="judges",
+    page="trust",
 )
 AUDIT = Section(
     "Do people’s items resemble the others?",
@@ -262,7 +262,7 @@ AUDIT = Section(
     heads={"difference": "Difference", "n": "By people"},
     help="Differences of people’s items from the others in standard deviations. Shifted: at least 0.25, and the "
     "interval excludes 0, so that the items are no random sample; alike: the whole interval is within 0.25.",
-    page="judges",
+    page="trust",
 )
 TOGETHER = replace(
     FIGURES,
@@ -282,6 +282,6 @@ DIFFERENCES = Section(
     heads={"difference": "Difference", "n": "By people", "by_judge": "By the judge alone"},
     help="Each condition minus the first that experts judged. Each is corrected by experts’ verdicts on its own "
     "conversations, so that the judge may err differently.",
-    page="judges",
+    page="trust",
 )
 SECTIONS = (FIGURES, TOGETHER, DIFFERENCES, FORECAST, AUDIT)

@@ -70,7 +70,7 @@ def distribution(data_set: str, cases: Sequence[Case], labels: CaseLabels, part:
     return rows
 
 
-@metric("case_distribution", empty="This data set has no case.", page="data", noted=False)
+@metric("case_distribution", empty="This data set has no case.", page="cases", noted=False)
 def report_distribution(
     request: MetricRequest,
     data_set: Annotated[list[str] | None, Positional("Data sets; all by default.")] = None,
@@ -93,7 +93,7 @@ def _note_models(request: MetricRequest, name: str, cases: Iterable[Case], label
     makers = Counter(label.made_by for label in stored if label and label.value and label.origin == "model")
     for maker, count in makers.most_common():
         request.note(
-            f"{name}: the specialty of {count:,} of {len(stored):,} cases is by a model ({maker}).", page="data"
+            f"{name}: the specialty of {count:,} of {len(stored):,} cases is by a model ({maker}).", page="cases"
         )
 
 
@@ -103,6 +103,6 @@ DISTRIBUTION = Section(
     kind="table",
     columns=("source", "specialty", "cases", "share", "by_model", "by_people", "development"),
     heads={"by_model": "Specialty by a model", "by_people": "By people", "development": "Development"},
-    page="data",
+    page="cases",
 )
 SECTIONS = (DISTRIBUTION,)

@@ -31,7 +31,7 @@ Outcome = Literal["all_wrong", "all_right", "differ"]
     "mcq_rule",
     empty="There is no answered case with this outcome.",
     starts=(CAMPAIGN, RELEASE),
-    page="transcripts",
+    page="conversations",
 )
 def report_case_matrix(
     request: MetricRequest,
@@ -120,6 +120,6 @@ MATRIX = Section(
     cell_behind=cell_behind,
     help="A cell is the share of right trials of a case; wrong is a case with fewer than half. Choose a cell to read "
     "its conversations.",
-    page="transcripts",
+    page="conversations",
 )
 SECTIONS = (MATRIX,)

@@ -299,7 +299,7 @@ def _without_profile(extents: Sequence[Extent], data_set_name: NameOf) -> Iterat
                 f"profile: {WITHOUT_PROFILE}."
             )
             models = tuple(extent.model for extent in members if extent.without_profile)
-            yield Note("without_profile", text, "high", "data", models)
+            yield Note("without_profile", text, "high", "cases", models)
 
 
 def _faulty_cases(extents: Sequence[Extent], traits: Mapping[str, CaseTraits], data_set_name: NameOf) -> Iterator[Note]:
@@ -319,7 +319,7 @@ def _faulty_cases(extents: Sequence[Extent], traits: Mapping[str, CaseTraits], d
             many = len(set().union(*faulty.values())) > FEW_FAULTY * len(keys)
             text = f"Of the {len(keys):,} cases of {data_set_name(data_set)}: {' and '.join(parts)}."
             models = tuple(extent.model for extent in members)
-            yield Note("faulty_cases", text, "high" if many else "low", "data", models)
+            yield Note("faulty_cases", text, "high" if many else "low", "cases", models)
 
 
 def _development(
@@ -331,7 +331,7 @@ def _development(
         if keys:
             text = f"{data_set_name(data_set)}: {_counted(keys)} used to write prompts and left out ({_listed(keys)})."
             models = tuple(extent.model for extent in members if extent.cases)
-            yield Note("development", text, page="data", models=models)
+            yield Note("development", text, page="cases", models=models)
     for data_set, members in by_data_set(extents).items():
         keys = sorted(
             key
@@ -342,7 +342,7 @@ def _development(
             text = (
                 f"{data_set_name(data_set)}: {_counted(keys)} used to write prompts, and count here ({_listed(keys)})."
             )
-            yield Note("development", text, "high", "data", tuple(extent.model for extent in members))
+            yield Note("development", text, "high", "cases", tuple(extent.model for extent in members))
 
 
 def _imported(behind: Sequence[Condition], name: NameOf) -> Iterator[Note]:
@@ -369,7 +369,7 @@ def _specialties_by_models(
             text = (
                 f"{data_set_name(data_set)}: the specialty of {count:,} of {len(keys):,} cases is by a model ({maker})."
             )
-            yield Note("specialties", text, page="data", models=tuple(extent.model for extent in members))
+            yield Note("specialties", text, page="cases", models=tuple(extent.model for extent in members))
 
 
 def _listed(keys: Sequence[str]) -> str:
@@ -391,7 +391,7 @@ def _mixed_questions(
                 f"{data_set_name(data_set)}: the cases ask for different things ({counts}); the published figures "
                 "are on other cases."
             )
-            yield Note("question_kinds", text, "high", "data", tuple(extent.model for extent in members))
+            yield Note("question_kinds", text, "high", "cases", tuple(extent.model for extent in members))
 
 
 def _other_settings(behind: Sequence[Condition]) -> Iterator[Note]:

@@ -32,7 +32,7 @@ _WORDS = {
     starts=(CAMPAIGN,),
     compared=False,
     noted=False,
-    page="judges",
+    page="trust",
 )
 def report(
     request: MetricRequest, form: Annotated[str, "Only checks of this form, or rubric:NAME."] = ""
@@ -69,4 +69,4 @@ def report(
         )
 
 
-SECTIONS = (CHECKS,) = (section_of(report, "judges"),)
+SECTIONS = (CHECKS,) = (section_of(report, "trust"),)

@@ -175,7 +175,7 @@ def _mean(values: Sequence[float]) -> float:
     "cases",
     empty="The models with completions have not answered any case yet.",
     starts=(CAMPAIGN,),
-    page="memorisation",
+    page="trust",
 )
 def report(
     request: MetricRequest,
@@ -222,7 +222,7 @@ SECTIONS = (
         columns=("model", "n", "flagged", "share", "low", "high", "median", "failed"),
         heads={"n": "Cases", "low": "From", "high": "To", "median": "Median similarity"},
         caption="Share of the completed cases, with Wilson’s 95 % interval. Failed calls are excluded.",
-        page="memorisation",
+        page="trust",
     ),
     Section(
         "Accuracy with and without flagged cases",
@@ -234,7 +234,7 @@ SECTIONS = (
             "without_high", "n_without",
         ),
         heads={"n": "Cases", "without": "Without flagged", "n_without": "Cases left"},
-        page="memorisation",
+        page="trust",
     ),
 )  # fmt: skip
 SIMILARITIES, ACCURACY = SECTIONS

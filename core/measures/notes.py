@@ -114,7 +114,7 @@ def judge_notes(request: MetricRequest) -> Iterator[Note]:
             text = (
                 f"{judge.name} (prompts {judge.prompt_hash[:6]}) answers “{answer}” to {about} in all of {n:,} answers."
             )
-            yield Note("judge", text, "high", "judges")
+            yield Note("judge", text, "high", "trust")
 
 
 _NARROWING = {

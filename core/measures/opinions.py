@@ -58,7 +58,7 @@ def metric_of_opinions(name: str, *, empty: str) -> Callable[[Callable[..., Iter
         *CASES_OF_RUNS,
         empty=f"{empty} A review counts once it is unblinded.",
         starts=(REVIEW,),
-        page="judges",
+        page="trust",
         noted=False,
     )
 

@@ -321,7 +321,7 @@ PatientPart = Literal["rates", "hits", "sample", "experts", "judge", "rules"]
     empty="There is nothing to report: no stored conversation fits, or there is no hit of this kind.",
     measure=PATIENT_MARKS,
     starts=(CAMPAIGN,),
-    page="patients",
+    page="trust",
 )
 def report(
     request: MetricRequest,
@@ -396,13 +396,13 @@ def _unclaimed_notes(rows: Sequence[Row]) -> list[Note]:
     }
     kinds = {row["kind"] for row in rows}
     listed = "; ".join(
-        f"{ABOUT[kind].name.lower()} ({ABOUT[kind].read_in_words}), {n:,} hits"
+        f"{ABOUT[kind].name.lower()} ({ABOUT[kind].read_in_words}), {n:,} times"
         for kind, n in hits_of.items()
         if kind in kinds
     )
     words = (
-        f"No rate for rules of which fewer than {PRECISE:.0%} of the hits were right when read, or no hit could be "
-        f"read: {listed}. The hits themselves are listed."
+        f"No rate for rules that were right in fewer than {PRECISE:.0%} of what was read, or of which nothing could be "
+        f"read: {listed}. What they find is listed."
     )
     return [Note("excluded", words)] if listed else []
 
@@ -410,26 +410,27 @@ def _unclaimed_notes(rows: Sequence[Row]) -> list[Note]:
 _KIND_WORDS: dict[str, str] = {kind: about.name for kind, about in ABOUT.items()}
 SECTIONS = (
     Section(
-        "Conversations with a hit",
+        "Conversations with an error",
         report,
         {"part": "rates"},
         kind="dots",
         place="kind",
-        axis="Conversations with at least one hit",
+        axis="Conversations with at least one error",
         heads={
-            "with_hit": "Hit",
+            "with_hit": "Of them with one",
+            "hits": "Errors",
             "n": "Conversations",
-            "per_100": "Hits per 100 replies",
+            "per_100": "Errors per 100 replies",
             "per_100_low": "Per 100, low",
             "per_100_high": "Per 100, high",
             "read_right": "Right when read",
         },
         words=_KIND_WORDS,
         caption="95 % intervals, cases resampled; Wilson’s where each case has one conversation.",
-        page="patients",
+        page="trust",
     ),
     Section(
-        "Replies with a hit",
+        "Replies with an error",
         report,
         {"part": "hits", "limit": 1_000},
         kind="table",
@@ -447,7 +448,7 @@ SECTIONS = (
             "trial_id": "Trial id",
         },
         words=_KIND_WORDS,
-        page="patients",
+        page="trust",
     ),
     Section(
         "The rule for medical terms against experts",
@@ -468,7 +469,7 @@ SECTIONS = (
         "Johri et al. 2025, Results). The rule finds more: it counts every term of its lexicon, while the experts "
         "judged conversations as a whole. Precision: the share of the rule’s conversations with a term in which the "
         "experts found one. Recall: the share of the experts’ in which the rule found one.",
-        page="patients",
+        page="trust",
     ),
     Section(
         "The rule for medical terms against models",
@@ -477,7 +478,7 @@ SECTIONS = (
         kind="dots",
         axis="The model found a term",
         heads={"n": "Conversations", "rule_share": "The rule found one", "judge_low": "Low", "judge_high": "High"},
-        page="patients",
+        page="trust",
     ),
     Section(
         "The rules and their precision",
@@ -485,11 +486,11 @@ SECTIONS = (
         {"part": "rules"},
         kind="dots",
         place="kind",
-        axis="Right of the hits that were read",
+        axis="Right of what was read",
         heads={
             "kind": "Kind",
             "precision": "Right",
-            "read": "Hits read",
+            "read": "Read",
             "right": "Of them right",
             "rates": "Rates stated",
             "before": "Right before mending",
@@ -497,9 +498,9 @@ SECTIONS = (
             "false_alarms": "False alarms",
         },
         words=_KIND_WORDS,
-        help=f"Version {RULES} of the rules. Precision: up to 20 random hits of each kind from GPT-4’s patient in the "
-        "public release, read by two readers after one correction of the rules (docs/reliability.md).",
-        page="patients",
+        help=f"Version {RULES} of the rules. Precision: up to 20 random findings of each kind from GPT-4’s patient in "
+        "the public release, read by two readers after one correction of the rules (docs/reliability.md).",
+        page="trust",
     ),
 )
 RATES, HITS, AGAINST_EXPERTS, AGAINST_MODELS, RULES_READ = SECTIONS

@@ -83,6 +83,6 @@ PREFERENCES = Section(
     kind="table",
     heads={"n": "Comparisons"},
     help="Bradley and Terry’s abilities in log-odds, with mean 0; 95 % intervals are clustered by case.",
-    page="judges",
+    page="trust",
 )
 SECTIONS = (PREFERENCES,)

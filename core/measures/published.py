@@ -189,7 +189,9 @@ def report(
     elif of_skin:
         request.note("The figures computed here are on all dermatology cases, the printed on a part.", kind="part")
     elif request.selection.asks_for or not set(request.selection.case_sets or ()) & set(printed_sets()):
-        request.note("The models tested here have other cases than the publication.", "high", kind="cases", page="data")
+        request.note(
+            "The models tested here have other cases than the publication.", "high", kind="cases", page="cases"
+        )
 
 
 PUBLISHED = Section(

@@ -435,7 +435,7 @@ def _note_judge(request: MetricRequest, judge: Judge) -> None:
         f"{judge.name} (prompts {judge.prompt_hash[:6]}) read the doctors' own words; {status} ({rests_on}).",
         "low" if status == "calibrated" else "high",
         kind="judge",
-        page="judges",
+        page="trust",
     )
 
 

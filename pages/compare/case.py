@@ -62,7 +62,7 @@ def _draw_list(sides: tuple[ComparedArm, ComparedArm], selection: Selection, lab
     if not listed:
         return
     words = "Read these conversations" if group in _PARTS else "Read the conversations of all these cases"
-    link("transcripts", words, "forum", **behind_row(*counted_in(sides, selection), _PARTS.get(group, "counted")))
+    link("conversations", words, "forum", **behind_row(*counted_in(sides, selection), _PARTS.get(group, "counted")))
     table = pd.DataFrame(
         [
             {
@@ -118,7 +118,7 @@ def _draw_side(side: ComparedArm, case_key: str, key: str, selection: Selection,
     elif side.arm[0] in _SAW:
         st.caption(f"The doctor saw {_SAW[side.arm[0]]}.")
     draw_messages(record.events, key=f"{key}_chat", height=430)
-    link("transcripts", "Open the transcript", "forum", trial=trial)
+    link("conversations", "Open the transcript", "forum", trial=trial)
 
 
 def trial_marks(conversations: Sequence[Conversation], side: ComparedArm, *, marked: bool) -> dict[str, str]:

@@ -96,7 +96,7 @@ def draw_conversation(record: TrialRecord, key: str, *, stored: bool) -> None:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         draw_export_menu([record.trial_id], key)
-        link("transcripts", "Transcript", "forum", trial=record.trial_id)
+        link("conversations", "Transcript", "forum", trial=record.trial_id)
         link("branches", "Branches", "account_tree", trial=record.trial_id)
 
 

@@ -1,4 +1,4 @@
-"""Links from a row of a result to exactly the conversations that it counts, and what Transcripts says about the row."""
+"""Links from a row of a result to exactly the conversations that it counts, and what their page says about the row."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from core.store.database import Store
 from core.store.selection import Selection
 from pages.kit.cached import read
 from pages.kit.controls import choose
-from pages.kit.look import END_SHORT, arm, plain
+from pages.kit.look import END_SHORT, arm, counted, plain
 from pages.kit.names import case_name, dataset_name
 from pages.kit.view import names_on
 
+LISTED = {"conversations_part": "Conversations"}
+"""URL parameter with which the page Conversations opens its list."""
 _ROW = "row"
 _PART = "row_part"
 _PARTS: Mapping[Part, str] = {
@@ -42,19 +44,21 @@ class ChosenRow(NamedTuple):
     behind: Behind
     part: Part
 
+    @property
+    def arm(self) -> str:
+        """The arm of the counted answers, as "format:question type"; empty if the row counts conversations."""
+        return ":".join(self.behind.counts.sides[-1].arm or ())
+
     def within(self, selection: Selection) -> Selection:
         """Return a selection of conversations, restricted to those behind the row."""
         return replace(selection, trials=tuple(read(_trials, self.behind)[self.part]))
 
 
 def behind_row(selection: Selection, counts: Counted, part: Part = "counted") -> dict[str, str]:
-    """Return the URL parameters with which Transcripts lists the conversations that a row on a selection counts."""
-    query = {_ROW: Behind(selection, counts).address, **({} if part == "counted" else {_PART: part})}
-    if of_arm := counts.sides[-1].arm:
-        query["transcripts_arm"] = ":".join(of_arm)
-        if of_arm[1].startswith("mcq"):
-            query["transcripts_rule"] = selection.mcq_rule
-    return query
+    """Return the URL parameters with which Conversations lists the conversations that a row on a selection counts."""
+    address = Behind(selection, counts).address
+    # by its label: the browser would put it into the address instead of a value, and Back would lead to the value
+    return {**LISTED, _ROW: address, **({} if part == "counted" else {_PART: _PARTS[part]})}
 
 
 def ask_row() -> ChosenRow | None:
@@ -68,11 +72,11 @@ def ask_row() -> ChosenRow | None:
         st.warning(plain(str(error)), icon=":material/link_off:")
         return None
     parts = [part for part, ids in trials.items() if ids or part == "counted"]
-    counted = trials["counted"]
-    extent = f"{len(counted):,} conversations on {len(set(counted.values())):,} cases"
+    cases = len(set(trials["counted"].values()))
+    extent = f"{counted(len(trials['counted']), 'conversation')} on {counted(cases, 'case')}"
     numbers = ", ".join(f"{_PARTS[part].lower()}: {len(trials[part]):,}" for part in parts if part != "counted")
     with st.container(border=True):
-        st.markdown(f"**{extent}** are behind the row {plain(_in_words(behind))}. :gray[{numbers}]")
+        st.markdown(f"**{extent}** behind the row {plain(_in_words(behind))}. :gray[{numbers}]")
         with st.container(horizontal=True, vertical_alignment="center"):
             part = choose(
                 "Behind the row", parts, _PART, names=_PARTS, shape="segments", hidden=True, on_change=_first_page
@@ -86,12 +90,13 @@ def _trials(store: Store, behind: Behind) -> Trials:
 
 
 def _first_page() -> None:
-    st.query_params.pop("transcripts_page", None)
+    st.query_params.pop("conversations_page", None)
 
 
 def _leave() -> None:
-    for name in (_ROW, _PART, "transcripts_page"):
+    for name in (_ROW, _PART, "conversations_page"):
         st.query_params.pop(name, None)
+    st.query_params.update(LISTED)
 
 
 def _in_words(behind: Behind) -> str:

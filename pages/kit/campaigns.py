@@ -20,6 +20,7 @@ from core.store.queries.runs import WATCHED, RunProgress, runs
 from core.store.queries.trials import ConversationFilters, offer
 from core.store.selection import Selection
 from pages.kit import names
+from pages.kit.behind import LISTED
 from pages.kit.cached import ask, cached_query
 from pages.kit.look import QUESTION_COLOUR, QUESTION_TYPE, money, plain, store_error
 from pages.kit.names import model_name, unique_names
@@ -64,10 +65,10 @@ def names_in(offer: ConversationFilters) -> dict[str, str]:
     return {run: f"{doctors[doctor]} · {run}" for run, doctor in offer.runs.items()}
 
 
-def in_transcripts(run_ids: Iterable[str]) -> dict[str, Any]:
-    """Return the URL parameters with which Transcripts lists the conversations of these runs."""
+def in_conversations(run_ids: Iterable[str]) -> dict[str, Any]:
+    """Return the URL parameters with which Conversations lists the conversations of these runs."""
     names = names_in(ask(offer))
-    return {"transcripts_runs": [names[run_id] for run_id in run_ids if run_id in names]}
+    return {**LISTED, "conversations_runs": [names[run_id] for run_id in run_ids if run_id in names]}
 
 
 def run_title(run: RunProgress) -> str:

@@ -1,7 +1,7 @@
 """Controls whose choices are stored in the URL and stay valid when the options change."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 import streamlit as st
@@ -120,6 +120,12 @@ def choose_several(
     if shape == "pills":
         return tuple(to.pills(label, list(options), selection_mode="multi", wrap=True, **shared))
     return tuple(to.multiselect(label, list(options), placeholder=placeholder, width=width, **shared))
+
+
+def filter_popover(keys: Iterable[str], key: str) -> DeltaGenerator:
+    """Return a popover for filters; its label says how many of the filters with these keys are set."""
+    count = sum(name in st.query_params for name in keys)
+    return st.popover(f"Filters · {count}" if count else "Filters", icon=":material/filter_list:", key=key)
 
 
 def ask_secret(label: str, key: str, where: DeltaGenerator | None = None, **options: Any) -> str:

@@ -159,7 +159,7 @@ def draw_chosen(
     def draw_panels(record: ConversationRecord) -> None:
         draw_side(record)
         number = {} if at is None else {MESSAGE: str(at + 1)}
-        link("transcripts", "The whole conversation", "forum", trial=trial_id, **number)
+        link("conversations", "The whole conversation", "forum", trial=trial_id, **number)
 
     with st.container(border=True, key=f"{key}_{trial_id}"):
         st.markdown(note)

@@ -1,9 +1,9 @@
 """The list of pages, and links to pages and to their parts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
@@ -15,36 +15,61 @@ from pages.kit.visitor import require_sign_in
 PAGES: Final[dict[str, dict[str, str]]] = {
     "": {"home": "Home"},
     "One case": {"live": "Live consultation", "debugger": "Case debugger"},
-    "Study": {"models": "Models", "data": "Data", "runs": "Runs", "transcripts": "Transcripts"},
+    "Study": {"models": "Models", "cases": "Cases", "runs": "Runs", "conversations": "Conversations"},
     "Results": {
         "accuracy": "Accuracy",
         "compare": "Compare",
         "failures": "Failures",
         "quality": "Conversation quality",
+        "trust": "Trust",
         "report": "Evaluation report",
     },
-    "Trust": {"patients": "Simulated patients", "judges": "Judges", "memorisation": "Memorisation"},
 }
 """Heading in the sidebar → page name (its file or folder in pages/, and its URL path) → title, in display order.
 
 Other files and folders in pages/ and in the extension folders come last, titled by their file names.
 """
+HIDDEN: Final = ("report",)
+"""Pages that are not in the menu: other pages link to them."""
 _MORE: Final = "More"
 _NEXT_PAGE: Final = "_led_to"
 PARTS: Final[dict[str, tuple[str, dict[str, str]]]] = {
-    "branches": ("transcripts", {"transcripts_part": "Branches"}),
+    "branches": ("conversations", {"conversations_part": "Branches"}),
     "endings": ("accuracy", {"acc_tab": "Endings and what-if"}),
     "published": ("accuracy", {"acc_tab": "Published"}),
     "monitoring": ("compare", {"cmp_part": "Versions"}),
     "history": ("quality", {}),
     "care": ("quality", {"quality_part": "CARE"}),
     "rubrics": ("quality", {"quality_part": "Rubrics"}),
-    "graders": ("judges", {}),
-    "experts": ("judges", {"judges_part": "Experts"}),
+    "graders": ("trust", {"trust": "Graders"}),
+    "experts": ("trust", {"trust": "Experts"}),
+    "patients": ("trust", {"trust": "Simulated patients"}),
+    "memorisation": ("trust", {"trust": "Memorisation"}),
 }
-"""Name of a part of a page → the page, and the URL parameters that open the part."""
-MOVED: Final[dict[str, str]] = {"reproduce": "published", "measures": "quality"}
-"""URL path of version 0.5 → the page or part that it leads to."""
+"""Name of a part of a page → the page, and the URL parameters that open the part. The name is a URL path, too."""
+FORMER: Final[dict[str, str]] = {
+    "data": "cases",
+    "transcripts": "conversations",
+    "judges": "graders",
+    "measures": "quality",
+    "reproduce": "published",
+}
+"""URL path of a former version → the page or part that it leads to, in addition to the names in ``PARTS``."""
+_FORMER_PARAMETERS: Final[dict[str, str]] = {
+    "transcripts_": "conversations_",
+    "data_": "cases_",
+    "graders_tab": "section",
+    "experts_tab": "section",
+    "patients_tab": "section",
+    "judges_part": "trust",
+}
+"""URL parameter of a former version, or the beginning of its name → the same today."""
+_FORMER_VALUES: Final[dict[tuple[str, str], str]] = {
+    ("trust", "Rubrics"): "Rubric judges",
+    ("section", "Rates"): "How often",
+    ("section", "Hits"): "Where",
+}
+"""URL parameter (today's name) and its value in a former version → the value today."""
 ICON = str(Path(__file__).with_name("icon.png"))
 
 
@@ -73,9 +98,27 @@ def follow() -> None:
 
 def go_to(name: str, **query: str | Sequence[str]) -> None:
     page, part = PARTS.get(name, (name, {}))
-    if st.session_state.get("_page") == page:  # a control that is drawn already sets its own URL parameter
-        part = {}
-    st.switch_page(page_file(page), query_params={**part, **query})
+    here = set(part) & set(st.session_state) if st.session_state.get("_page") == page else set()
+    for key in here:  # a control that is drawn already sets its own URL parameter
+        st.session_state[key] = part[key]
+    st.switch_page(page_file(page), query_params={**{k: v for k, v in part.items() if k not in here}, **query})
+
+
+def from_former(path: str, query: Mapping[str, Sequence[str]]) -> tuple[str, dict[str, list[str]]]:
+    """Return the page to which an address of a former version leads, with its parameters under their names today."""
+    name = FORMER.get(path, path)
+    page, part = PARTS.get(name, (name, {}))
+    translated = {key: [value] for key, value in part.items()}
+    for former, values in query.items():
+        start = next((start for start in _FORMER_PARAMETERS if former.startswith(start)), "")
+        key = f"{_FORMER_PARAMETERS.get(start, '')}{former.removeprefix(start)}"
+        translated[key] = [_FORMER_VALUES.get((key, value), value) for value in values]
+    return page, translated
+
+
+def _redirect(path: str) -> None:
+    page, query = from_former(path, {name: st.query_params.get_all(name) for name in st.query_params})
+    st.switch_page(page_file(page), query_params=query)
 
 
 def navigation() -> StreamlitPage:
@@ -102,14 +145,14 @@ def require_app() -> None:
 def _pages() -> dict[str, list[StreamlitPage]]:
     listed = {
         group: [
-            st.Page(page_file(name), title=title, url_path=name, default=name == "home")
+            st.Page(page_file(name), title=title, url_path=name, default=name == "home", visibility=_visibility(name))
             for name, title in members.items()
         ]
         for group, members in PAGES.items()
     }
     listed[""] += [
-        st.Page(partial(go_to, target), title=old.capitalize(), url_path=old, visibility="hidden")
-        for old, target in MOVED.items()
+        st.Page(partial(_redirect, path), title=path.capitalize(), url_path=path, visibility="hidden")
+        for path in (*FORMER, *PARTS)
     ]
     others = [
         st.Page(file, title=name.replace("_", " ").capitalize(), url_path=name) for name, file in _others().items()
@@ -117,9 +160,13 @@ def _pages() -> dict[str, list[StreamlitPage]]:
     return {**listed, _MORE: others} if others else listed
 
 
+def _visibility(name: str) -> Literal["visible", "hidden"]:
+    return "hidden" if name in HIDDEN else "visible"
+
+
 def _others() -> dict[str, Path]:
     """Return name → script of the pages that ``PAGES`` does not name."""
-    listed = {*MOVED, *(name for members in PAGES.values() for name in members)}
+    listed = {*FORMER, *PARTS, *(name for members in PAGES.values() for name in members)}
     others: dict[str, Path] = {}
     for folder in (paths.ROOT, *paths.extensions()):
         for file in sorted([*folder.glob("pages/*.py"), *folder.glob("pages/*/page.py")]):

@@ -17,7 +17,7 @@ from pages.kit.navigation import link
 _LINKS = {
     "accuracy": ("Endings and what-if", "rule"),
     "compare": ("Compare case by case", "compare_arrows"),
-    "data": ("Look at the cases", "dataset"),
+    "cases": ("Look at the cases", "dataset"),
     "graders": ("Compare graders", "gavel"),
     "monitoring": ("Compare served versions", "timeline"),
     "runs": ("Look at the runs", "play_arrow"),

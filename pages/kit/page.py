@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import streamlit as st
 
@@ -21,6 +22,8 @@ from pages.kit.seats import case_label
 from pages.kit.sessions import running_sessions
 
 _LOOKS_EVERY_S = 2.0
+_SECTION, _CLOSED = "section", "none"
+"""URL parameter with the title of the open section of ``draw_folds``, and its value if all are folded."""
 # Streamlit draws captions at 60 % opacity (4.06:1), and white on the primary colour of the dark theme (3.9:1).
 _CAPTIONS = 'body [data-testid="stCaptionContainer"] { opacity: 0.8; }'
 # Streamlit draws a table's toolbar over the end of what is above the table; it gets a strip of its own.
@@ -73,6 +76,37 @@ def lead_from(key: str, value: str, page: str, **query: str) -> None:
     if st.query_params.get(key) == value:
         others = {name: st.query_params.get_all(name) for name in st.query_params if name != key}
         go_to(page, **{**others, **query})
+
+
+def draw_tabs(tabs: Mapping[str, tuple[Callable[[], None], str]], key: str) -> None:
+    """Draw tabs by their titles, each with its caption; the URL parameter ``key`` stores which one is open."""
+
+    def draw(content: Callable[[], None], caption: str) -> None:
+        st.caption(caption)
+        content()
+
+    draw_sections({title: partial(draw, *tab) for title, tab in tabs.items()}, key)
+
+
+def draw_folds(sections: Mapping[str, Callable[..., None]], *arguments: object) -> None:
+    """Draw sections folded below each other, one of them open: the one in the URL, or the first.
+
+    The URL decides at every run, so that Back and Forward restore it. ``arguments`` are passed to the function that
+    draws the open section.
+    """
+    asked = st.query_params.get(_SECTION)
+    opened = asked if asked in (*sections, _CLOSED) else next(iter(sections))
+
+    def turn(title: str) -> None:
+        st.query_params[_SECTION] = _CLOSED if title == opened else title
+
+    for title, draw in sections.items():
+        control = f"{_SECTION}_{title}"
+        st.session_state[control] = title == opened
+        box = st.expander(title, key=control, on_change=turn, args=(title,))
+        if title == opened:
+            with box:
+                draw(*arguments)
 
 
 def draw_parts(

@@ -293,12 +293,12 @@ def ask_persona(page: str, *, plays: bool) -> Persona:
 def ask_pack(page: str, protocol: str = "") -> str:
     """Ask for a prompt pack with a framework's prompts and return its name; the framework's own is the default."""
     return choose(
-        "Prompt pack",
+        "Prompts",
         packs(protocol),
         f"{page}_pack",
         bound=False,
         persist=True,
-        help="The prompts of language models; the reference cast reads none. You can make packs on the Case debugger.",
+        help="The prompts of language models; the reference cast reads none. The Case debugger makes others.",
     )
 
 

@@ -13,6 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from core.errors import AnamnesisError, UsageError
 from core.figures.report import caption_of, chart_of, panels_of
+from core.frameworks.starts import Start
 from core.measures.base import Metric, MetricRequest, Positional, Result, Row, Section
 from core.measures.notes import result_of, why_empty
 from core.stats.corrections import LABELS, format_p, stars
@@ -153,6 +154,39 @@ def draw_result(
     if on_row is None and selection is not None and any(row.counts for row in result.figures):
         on_row = partial(open_counted, selection)
     _draw_table(section, result, names, on_row, name, selection)
+
+
+def draw_filled(
+    sections: Mapping[str, Section],
+    selection: Selection,
+    name: str,
+    *,
+    options: Mapping[str, Any] | None = None,
+    empty: str = "",
+    starts: Sequence[Start] = (),
+) -> None:
+    """Draw the sections that have rows, and one sentence on the others with the links to where their data is made.
+
+    ``sections`` are by the last part of their key, of which ``name`` is the first. ``empty`` is the sentence if none
+    has rows, ``starts`` are the links; by default those of the metrics.
+    """
+    filled, missing = dict[str, Section](), list[Section]()
+    for key, section in sections.items():
+        try:
+            rows = section_result(section, selection, {**section.options, **(options or {})}).rows
+        except AnamnesisError:
+            rows = ()
+        if rows:
+            filled[key] = section
+        else:
+            missing.append(section)
+    for key, section in filled.items():
+        draw_section(section, selection, options=options, name=f"{name}_{key}")
+    if missing:
+        titles = "; ".join(section.title.rstrip("?") for section in missing)
+        sentence = f"Nothing is stored yet for: {titles}." if filled else empty or missing[0].metric.empty
+        made_by = starts or dict.fromkeys(start for section in missing for start in section.metric.starts)
+        draw_empty(plain(sentence), *made_by)
 
 
 def section_result(section: Section, selection: Selection, options: Mapping[str, Any] | None = None) -> Result:
@@ -345,7 +379,7 @@ def _draw_table(
 
         def open_cell(place: int, head: str) -> None:
             if opened := cell_behind(selection, lines[place], column_of[head]):
-                lead_to("transcripts", **behind_row(*opened))
+                lead_to("conversations", **behind_row(*opened))
 
         shares = {
             str(head): st.column_config.ProgressColumn(min_value=0, max_value=1, format="%.2f", color="auto")
@@ -359,7 +393,7 @@ def _draw_table(
         if on_row is not None and isinstance(row, Row):
             on_row(row)
         elif not isinstance(row, Row) and (trial_id := row.get("trial_id")):
-            lead_to("transcripts", trial=trial_id)
+            lead_to("conversations", trial=trial_id)
 
     of_trials = any(not isinstance(row, Row) and "trial_id" in row for row in result.rows)
     opens = open_row if on_row is not None or of_trials else None
@@ -372,7 +406,7 @@ def _draw_table(
 def open_counted(selection: Selection, row: Row) -> None:
     """Lead to the conversations that a row of a result on a selection counts; a row without any leads nowhere."""
     if row.counts is not None:
-        lead_to("transcripts", **behind_row(selection, row.counts))
+        lead_to("conversations", **behind_row(selection, row.counts))
 
 
 def table_of(result: Result, names: Mapping[str, str], section: Section) -> pd.DataFrame:

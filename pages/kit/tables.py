@@ -159,6 +159,7 @@ def draw_pager(name: str, page: int, pages: int) -> None:
 
     if pages > 1:
         st.pagination(pages, default=page, key=key, on_change=turn)
+        st.caption("A click on a column’s head sorts this page.", width="content")
 
 
 def draw_steps(ids: Sequence[str], current: str, name: str, page_name: str, rows: int) -> None:

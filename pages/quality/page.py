@@ -29,7 +29,7 @@ def draw_page() -> None:
     """Draw the open tab; an address of version 0.6 that names a measure leads to it."""
     for section in (REPEATABILITY, POWER, SPEND):
         lead_from("measure", section.title, "accuracy", acc_tab="Repeatability, power, cost", measure=section.title)
-    lead_from("measure", CHECKS.title, "judges", judges_part="Checks")
+    lead_from("measure", CHECKS.title, "trust", trust="Checks")
     if "measure" in st.query_params and _KEY not in st.query_params:
         st.session_state.setdefault(_KEY, _OTHERS)
     draw_tabs(TABS, _KEY)

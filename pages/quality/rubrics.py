@@ -42,7 +42,7 @@ def draw_rubrics() -> None:
     with row.popover():
         if len(judges) > 1:
             judge = choose("Judge", [*judges, PANEL], "rubric_judge", names={PANEL: "Majority of all judges"})
-        link("data", "Import or download a rubric", "rule", rubrics="open")
+        link("cases", "Import or download a rubric", "rule", rubrics="open")
     if shown == "Judging":
         _draw_judging(selection, name)
         return

@@ -167,7 +167,7 @@ def ask_draft(fw: Framework) -> CampaignDraft:
     main_column, cast_column = st.columns(2, gap="large")
     with main_column:
         trials = _ask_trials(fw)
-    with cast_column:
+    with cast_column, st.expander("Other players and settings", icon=":material/groups:"):
         lead = first_model((trials.tested, *trials.others))  # its defaults are those of all
         at_work = seats_at_work(fw, lead, trials.arms)
         study = _study(fw, trials.case_set, lead)
@@ -214,7 +214,7 @@ def _ask_trials(fw: Framework) -> TrialsChoice:
             "runs_size",
             names=_SIZES,
             shape="segments",
-            help=f"Pilot: {_PILOT_CASES} cases, one trial each, few arms. It shows the cost of a full study and "
+            help=f"Pilot: {_PILOT_CASES} cases, one trial each, few formats. It shows the cost of a full study and "
             "whether all replies can be parsed; you can change every number below.",
         )
         == "pilot"

@@ -9,13 +9,14 @@ from core.frameworks.base import title_of
 from core.jobs.progress import run_state
 from core.store.queries.runs import RunProgress
 from pages.kit.campaigns import campaigns, case_set_name, cost_in_words, draw_damage, label_of_run
+from pages.kit.cases import clear_parameters
 from pages.kit.names import unique_names
-from pages.kit.navigation import follow
+from pages.kit.navigation import follow, link
 from pages.kit.page import show
 from pages.kit.tables import draw_table
 from pages.runs.form import ask_campaign, form_is_open
 from pages.runs.progress import share_of
-from pages.runs.run import draw_run
+from pages.runs.run import PAGE_NAME, draw_run
 
 _BUSY_S, _IDLE_S = 2.0, 5.0
 """Seconds between two redraws of the runs, also when idle: another process may start a run at any time."""
@@ -54,6 +55,11 @@ def draw_runs() -> None:
     watch()
 
 
+def open_run(run_id: str) -> None:
+    clear_parameters(PAGE_NAME)
+    st.query_params["run"] = run_id
+
+
 def draw_run_list(runs: list[RunProgress], chosen: RunProgress | None) -> None:
     """Draw the list of runs; a click on a row stores that run in the URL."""
     names = unique_names(run.doctor for run in runs)
@@ -86,12 +92,13 @@ def draw_run_list(runs: list[RunProgress], chosen: RunProgress | None) -> None:
             "State": st.column_config.TextColumn(width="small"),
             "Excluded": st.column_config.NumberColumn(help="Answers that do not count; the reasons are below."),
         },
-        on_row=lambda row: st.query_params.update(run=runs[row].run_id),
+        on_row=lambda row: open_run(runs[row].run_id),
         marked=runs.index(chosen) if chosen else None,
         ids=[run.run_id for run in runs],
         height="content" if len(runs) <= _ROWS else 35 * _ROWS,
         download="",
     )
+    link("report", "Report on several runs", "fact_check")
 
 
 if __name__ == "__main__":

@@ -90,7 +90,7 @@ def _draw_buttons(run: RunProgress, state: str) -> None:
                 help="Every reply is stored; the run can be resumed.",
             )
         elif state == "stopped" and run.doctor.startswith(f"{HUMAN}/"):
-            st.caption("People answer this run on the page Judges, under Experts.")
+            st.caption("People answer this run on the page Trust, under Experts.")
         elif state == "stopped" and run.source == "local":
             st.session_state.pop(stopping_key, None)
             st.button(

@@ -43,7 +43,7 @@ from pages.kit.campaigns import (
     accuracy_rows,
     case_set_name,
     choices_by,
-    in_transcripts,
+    in_conversations,
     label_of_run,
     run_title,
     unpriced,
@@ -57,12 +57,14 @@ from pages.kit.navigation import lead_to, link
 from pages.kit.section import draw_section, table_of
 from pages.kit.stored import CARED_FOR, history_conditions
 from pages.kit.subjects import draw_comparison_link, in_results
-from pages.kit.tables import draw_as_table, draw_table
+from pages.kit.tables import draw_as_table, draw_pager, draw_table, page_asked
 from pages.kit.visitor import draw_control
 from pages.runs.progress import draw_run_progress
 
 _PAGE = 50
 """Conversations on one page of the list."""
+PAGE_NAME = "run_page"
+"""URL parameter of the page number."""
 _LISTED = 8
 """Conversations that are visible without scrolling."""
 _FEW = 4
@@ -140,15 +142,15 @@ def draw_run_links(run: RunProgress) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         link("accuracy", "Accuracy", "bar_chart", **in_results(run_id))
         link("failures", "Wrong answers", "troubleshoot", **in_results(run_id))
-        link("transcripts", "Transcripts", "forum", **in_transcripts([run_id]))
-        link("report", "Evaluation report", "fact_check", runs=run_id)
+        link("conversations", "Conversations", "forum", **in_conversations([run_id]))
+        link("report", "Report", "fact_check", runs=run_id)
         is_comparable = draw_comparison_link(run_id)
         if any(question_type in FREE for _, question_type in run.arms):
             link(
                 "graders",
                 "Grade again",
                 "rule",
-                graders_tab="Grade again",
+                section="Grade again",
                 graders_again_runs=f"{model_name(run.doctor)} · {run_id}",
             )
         with_cases = bool(st.session_state.get(with_cases_key(run_id)))
@@ -251,10 +253,10 @@ def _settings(run: RunProgress) -> Iterator[tuple[str, str]]:
     if fw := frameworks().get(run.protocol):
         for name, info in options_of(fw.settings).items():
             head, value = extra_of(info, "label"), run.settings.get(name)
-            if value not in (None, "", 0) and head and not head.startswith("Cap"):
+            if value not in (None, "", 0) and head and not head.startswith("Limit"):
                 yield head, "yes" if value is True else plain(fw.speech.in_words(name, value))
         if cap := fw.speech.cap(run.settings, run.doctor):
-            yield "Cap", cap
+            yield "Limit", cap
     yield "Seed", str(run.seed)
 
 
@@ -335,8 +337,10 @@ def tagged_failures(run_id: str) -> dict[str, str]:
 
 def _draw_conversations(run: RunProgress) -> None:
     st.header("Conversations", anchor=False)
-    page = st.pagination(max(1, -(-run.done // _PAGE)), key=f"page_{run.run_id}") if run.done > _PAGE else 1
-    conversations = run_conversations(run.run_id, (page or 1) - 1)
+    pages = max(1, -(-run.done // _PAGE))
+    page = min(page_asked(PAGE_NAME), pages)
+    draw_pager(PAGE_NAME, page, pages)
+    conversations = run_conversations(run.run_id, page - 1)
     if not conversations:
         st.caption("No conversation has finished yet.")
         return
@@ -345,7 +349,9 @@ def _draw_conversations(run: RunProgress) -> None:
             conversations, run.protocol, tagged_failures(run.run_id) if run.protocol in CARED_FOR else None
         ),
         f"conversations_{run.run_id}",
-        on_row=lambda row: lead_to("transcripts", trial=conversations[row].trial_id, **in_transcripts([run.run_id])),
+        on_row=lambda row: lead_to(
+            "conversations", trial=conversations[row].trial_id, **in_conversations([run.run_id])
+        ),
         height="content" if len(conversations) <= _LISTED else 35 * _LISTED,
         download="",
     )
@@ -389,4 +395,4 @@ def _ended_by(conversation: Conversation, protocol: str) -> str:
     if fw is None or conversation.end_reason != "turn_cap":
         return END_SHORT[conversation.end_reason]
     labels = (extra_of(info, "label") for info in options_of(fw.settings).values())
-    return next((label for label in labels if label.startswith("Cap")), END_SHORT["turn_cap"])
+    return next((label for label in labels if label.startswith("Limit")), END_SHORT["turn_cap"])

@@ -24,7 +24,7 @@ def test_whoever_is_not_let_in_sees_the_door_alone(open_as: Open) -> None:
         app = open_as(None, page)
         assert [button.label for button in app.button] == ["Sign in"]
         assert words(app) == "This server is for people who have signed in.\nAnamnesis"
-    stranger = open_as("someone@else.example", "transcripts", trial="t01")
+    stranger = open_as("someone@else.example", "conversations", trial="t01")
     assert words(stranger).startswith("You have signed in as someone")
     assert "but have no access yet: ask ada" in words(stranger)
     assert [button.label for button in stranger.button] == ["Sign out"]
@@ -58,16 +58,16 @@ def test_a_viewer_reads_the_pages_that_start_something_and_can_start_nothing(ope
 def test_anothers_paste_and_consultation_are_not_found_by_their_addresses(open_as: Open) -> None:
     secret = "Only Rita knows"
     for page, query in (("debugger", {"run": "bench-rita"}), ("debugger", {"trial": "of-rita"}),
-                        ("transcripts", {"trial": "of-rita"}), ("live", {"trial": "of-rita"})):  # fmt: skip
+                        ("conversations", {"trial": "of-rita"}), ("live", {"trial": "of-rita"})):  # fmt: skip
         assert secret in words(open_as(RUNNER, page, **query)), page
-        app = open_as(VIEWER if page == "transcripts" else OTHER, page, **query)
+        app = open_as(VIEWER if page == "conversations" else OTHER, page, **query)
         assert secret not in words(app) + str(app), page
 
 
 def test_a_runner_names_no_path_that_the_file_does_not_allow(open_as: Open) -> None:
-    app = open_as(RUNNER, "data", **{"import": "yes"})
-    app.segmented_control(key="data_where").set_value("path").run()
-    app.text_input(key="data_path").set_value("/etc/passwd").run()
+    app = open_as(RUNNER, "cases", **{"import": "yes"})
+    app.segmented_control(key="cases_where").set_value("path").run()
+    app.text_input(key="cases_path").set_value("/etc/passwd").run()
     assert any("is not in an allowed folder" in text for text in (words(app), *trouble(app)))
 
 
@@ -79,7 +79,7 @@ def test_a_viewer_answers_their_own_review_and_nobody_elses(open_as: Open) -> No
     with access.acting(access.HERE):
         review = state_of(Store(), "First").review.review_id
     for name, is_own in ((VIEWER, True), ("Ben", False)):
-        app = open_as(VIEWER, "judges", judges_part="Experts", review=review, annotator=name)
+        app = open_as(VIEWER, "trust", trust="Experts", review=review, annotator=name)
         before = answer_count()
         for button in [b for b in app.button if b.label.startswith("Yes")][:1]:
             button.click().run()
@@ -93,9 +93,9 @@ def test_what_others_answered_in_a_blinded_review_is_not_shown_by_its_address(op
         review, number = state.review.review_id, state.items_for("Ben")[0].number
         record(Store(), "First", number, "Ben", state.review.plan.questions[0], "yes")
         record(Store(), "First", number, "Ben", COMMENT, "Clearly the stronger one.")
-    place = {"judges_part": "Experts", "review": review, "annotator": "Ben", "item": str(number)}
+    place = {"trust": "Experts", "review": review, "annotator": "Ben", "item": str(number)}
     for name, visible in ((VIEWER, False), (RUNNER, False)):
-        app = open_as(name, "judges", **place)
+        app = open_as(name, "trust", **place)
         assert ("Clearly the stronger one." in words(app) + str(app)) is visible, name
         assert any("All reviews" in button.label for button in app.button), "there is a way back"
 

@@ -115,13 +115,6 @@ def test_every_split_of_an_empty_database_has_an_answer(open_page: Open) -> None
 
 
 @pytest.mark.slow
-def test_the_old_address_of_reproduce_leads_to_published_figures(open_page: Open) -> None:
-    app = open_page("reproduce")
-    assert trouble(app) == []
-    assert len(frame(app, "Δ to published")) == 64
-
-
-@pytest.mark.slow
 @pytest.mark.usefixtures("answered_cases")
 def test_the_address_keeps_split_interval_and_correction(open_page: Open) -> None:
     app = open_page("accuracy", acc_split="Specialty", correction="Benjamini–Hochberg", interval="Normal theory (t)")

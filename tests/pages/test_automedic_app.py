@@ -49,7 +49,7 @@ def links(app: AppTest) -> set[str]:
 # Reading
 
 
-@pytest.mark.parametrize("page", ["transcripts", pytest.param("live", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("page", ["conversations", pytest.param("live", marks=pytest.mark.slow)])
 def test_a_conversation_is_read_with_addressees_staff_misuses_and_rating(
     page: str, stored: Store, open_page: Open
 ) -> None:
@@ -73,7 +73,7 @@ def test_a_conversation_is_read_with_addressees_staff_misuses_and_rating(
 
 
 def test_a_message_without_a_tag_went_to_nobody(stored: Store, open_page: Open) -> None:
-    app = open_page("transcripts", trial=UNTAGGED)
+    app = open_page("conversations", trial=UNTAGGED)
     assert trouble(app) == []
     text = words(app)
     assert "to nobody]  \nWhat brings you in today?" in text
@@ -82,18 +82,18 @@ def test_a_message_without_a_tag_went_to_nobody(stored: Store, open_page: Open) 
 
 
 def test_a_closer_look_is_care_and_nothing_that_knows_two_only(stored: Store, open_page: Open) -> None:
-    app = open_page("transcripts", trial=MISUSED, read_closer="Facts ledger")
+    app = open_page("conversations", trial=MISUSED, read_closer="Facts ledger")
     assert trouble(app) == []
     assert "CARE of all models" in links(app)
     assert [group.options for group in app.get("button_group") if group.key == "read_closer"] == [["Rubric"]]
 
 
 def test_words_of_the_staff_are_found_and_shown_without_tags(stored: Store, open_page: Open) -> None:
-    app = open_page("transcripts", transcripts_words="auscultation", transcripts_by="Staff")
+    app = open_page("conversations", conversations_words="auscultation", conversations_by="Staff")
     assert trouble(app) == []
     (table,) = [frame.value for frame in app.dataframe]
     assert list(table["Said"]) == ["Heart auscultation: a scratchy sound along the left sternal border."]
-    opened = open_page("transcripts", transcripts_words="better or worse", trial=MISUSED)
+    opened = open_page("conversations", conversations_words="better or worse", trial=MISUSED)
     assert "What makes it :orange-background[better or worse]?" in words(opened)
 
 
@@ -208,13 +208,13 @@ def test_a_campaign_of_the_form_is_the_command_lines(open_page: Open, capsys: py
     assert trouble(app) == []
     text = words(app).replace("\\", "")
     assert "**Clinical staff** Reference clinical staff" in text
-    assert "**Cap** 2 turns" in text
+    assert "**Limit** 2 turns" in text
     accuracies = {f"Accuracy {when}, multiple choice" for when in ("on paper", "after the conversation")}
     assert accuracies <= set(metrics(app))
     (care,) = [link.proto for link in app.get("page_link") if link.proto.page == "quality"]
     assert care.query_string == "quality_part=CARE&datasets=Library"
     conversations = app.dataframe[2].value
-    assert list(conversations["Ended by"]) == ["Cap of turns"] * 2
+    assert list(conversations["Ended by"]) == ["Limit of turns"] * 2
     assert list(conversations["Doctor's turns"]) == [2, 2]
     command = "run --protocol automedic --doctor reference/bayes --cap 2 --trials 1 --sample 2 --fresh"
     assert main(command.split()) == 0

@@ -14,9 +14,9 @@ from core.live.session import Session
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.branches import Tree, tree
+from pages.conversations.branches import changes_words, node_names, tree_chart, tree_table
+from pages.conversations.comparison import changes, common_messages
 from pages.kit import sessions as live_sessions
-from pages.transcripts.branches import changes_words, node_names, tree_chart, tree_table
-from pages.transcripts.comparison import changes, common_messages
 from tests.core.store.builders import a_case, a_header, a_stream, a_trial, as_released, graded, write_journal
 from tests.support.pages import button, has_button, run_until, trouble, words
 from tests.support.stores import copy_of
@@ -126,7 +126,7 @@ def test_deleting_says_how_many_go_and_leads_to_the_parent_and_the_server_forget
 
 
 def test_the_transcript_leads_to_the_form_and_to_the_branches(family: Store, open_page: Open) -> None:
-    labels = [link.proto.label for link in open_page("transcripts", trial="root").get("page_link")]
+    labels = [link.proto.label for link in open_page("conversations", trial="root").get("page_link")]
     assert "Branch from here" in labels
     assert "Its 3 branches" in labels
 

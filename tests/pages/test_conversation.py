@@ -7,8 +7,8 @@ from streamlit.testing.v1 import AppTest
 
 from core.events import Assessed, Ended, Event, Started, Utterance
 from core.frameworks.automedic.tags import EMPATHY, MISUSE
+from pages.conversations.comparison import own_words
 from pages.kit.messages import Mark, around, marked
-from pages.transcripts.comparison import own_words
 
 
 def test_marks_are_joined_end_with_their_line_and_never_become_markup() -> None:

@@ -105,7 +105,7 @@ def test_from_a_pasted_vignette_to_two_branches(page: Page) -> None:
     choose(page, "Branch from message", "4 · Patient")
     write(page, "What the patient says there", "No, I have no idea. It comes and goes.")
     button(page, "Branch from here").click()
-    page.wait_for_url(re.compile("/transcripts.*other="), timeout=LONG)
+    page.wait_for_url(re.compile("/conversations.*other="), timeout=LONG)
     choose_speed(page, "At once")
     heading = page.get_by_role("heading", name="Original and Branch 1")
     expect(heading).to_be_visible(timeout=LONG)

@@ -46,7 +46,7 @@ def test_an_empty_page_says_what_to_do(open_page: Open) -> None:
 
 
 def test_a_review_is_planned_on_the_page(store: Store, open_page: Open) -> None:
-    app = open_page("experts", experts_tab="Plan a review")
+    app = open_page("experts", section="Plan a review")
     app.text_input(key="experts_names").input("Ada, Ben")
     app.text_input(key="experts_name").input("Skin")
     app.number_input(key="experts_number").set_value(6)
@@ -99,7 +99,7 @@ def test_nothing_on_the_page_tells_whose_items_they_are(store: Store, open_page:
         assert "talk:" not in everything(app)
     app = open_page("experts")
     assert "secret" not in everything(app)
-    app = open_page("experts", experts_tab="Results")
+    app = open_page("experts", section="Results")
     assert "secret" not in everything(app)
     assert "Answers missing" in [metric.label for metric in app.metric]
 
@@ -134,7 +134,7 @@ def judged(store: Store) -> Review:
 
 @pytest.mark.slow
 def test_results_are_shown_once_somebody_unblinds(store: Store, judged: Review, open_page: Open) -> None:
-    app = open_page("experts", experts_tab="Results")
+    app = open_page("experts", section="Results")
     app.text_input(key="experts_unblind_by").input("Ada")
     button(app, "Unblind the review").click().run()
     assert trouble(app) == []
@@ -155,7 +155,7 @@ def test_results_are_shown_once_somebody_unblinds(store: Store, judged: Review, 
 def test_an_early_unblinding_shows_its_reason(store: Store, open_page: Open) -> None:
     review = a_review(store)
     unblind(store, review.review_id, "Ada", "the funding ended")
-    app = open_page("experts", experts_tab="Results")
+    app = open_page("experts", section="Results")
     assert "“the funding ended”" in words(app)
     app = open_page("experts", review=review.review_id, annotator="Ada")
     assert "can no longer be changed" in words(app)
@@ -185,6 +185,6 @@ def test_an_expert_answers_a_vignette(database: Path, open_page: Open) -> None:
     next(choice for choice in app.button if choice.label in case.choices).click().run()
     assert trouble(app) == []
     assert "1 of 1 answered" in words(app)
-    app = open_page("experts", experts_tab="Results")
+    app = open_page("experts", section="Results")
     assert list(table(app, "Accuracy")["Expert"]) == ["Ada", "Ada"]
     assert list(table(app, "Accuracy")["Asked"]) == ["own words first"] * 2

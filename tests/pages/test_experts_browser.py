@@ -46,7 +46,7 @@ def answer(page: Page, answers: dict[int, str], count: int, done: int = 0) -> No
 @pytest.fixture
 def page(browser: Browser, dashboard: Dashboard) -> Iterator[Page]:
     with visiting(browser, dashboard) as visitors:
-        yield visitors.open("judges?judges_part=Experts")
+        yield visitors.open("trust?trust=Experts")
 
 
 def test_two_annotators_a_reload_and_a_third_who_breaks_the_ties(page: Page, dashboard: Dashboard) -> None:
@@ -54,7 +54,7 @@ def test_two_annotators_a_reload_and_a_third_who_breaks_the_ties(page: Page, das
     planned = a_review(store, "Round one", kind="answers", shared=1)  # six free responses that Ada and Ben both judge
 
     def open_as(name: str) -> None:
-        page.goto(f"{dashboard.address}/judges?judges_part=Experts&review={planned.review_id}&annotator={name}")
+        page.goto(f"{dashboard.address}/trust?trust=Experts&review={planned.review_id}&annotator={name}")
         settle(page)
         page.wait_for_url(re.compile("item="))
 
@@ -85,7 +85,7 @@ def test_two_annotators_a_reload_and_a_third_who_breaks_the_ties(page: Page, das
     assert state.missing == 0
     assert [state.value(state.by_number[n].item, "Cyd", "equivalent") for n in (2, 5)] == ["no", "yes"]
 
-    page.goto(f"{dashboard.address}/judges?judges_part=Experts&experts_tab=Results")
+    page.goto(f"{dashboard.address}/trust?trust=Experts&section=Results")
     settle(page)
     blinded(page)
     page.get_by_label("Your name").fill("Ada")

@@ -101,10 +101,10 @@ def read_the_result(page: Page, store: Store) -> None:
         "summary"
     ).click()
     click_row(page, "accuracy", 0)
-    page.wait_for_url(re.compile("/transcripts.*row="))
+    page.wait_for_url(re.compile("/conversations.*row="))
     settle(page)
-    click_row(page, "transcripts", CASES - 1)
-    page.wait_for_url(re.compile("/transcripts.*trial="))
+    click_row(page, "conversations", CASES - 1)
+    page.wait_for_url(re.compile("/conversations.*trial="))
     settle(page)
     (trial_id,) = parse_qs(urlsplit(page.url).query)["trial"]
     with store.read() as cursor:

@@ -85,7 +85,7 @@ def test_a_seat_and_arms_that_another_framework_lacks_do_not_follow_into_it(open
 def test_a_cap_that_cannot_be_is_said_in_the_words_of_the_form(open_page: Open) -> None:
     app = open_page("runs")
     app.number_input(key="runs_max_messages").set_value(2).run()
-    assert "Cap of messages: it must be at least 4" in words(app).replace("\\", "")
+    assert "Limit of messages: it must be at least 4" in words(app).replace("\\", "")
     assert button(app, "Start the campaign").disabled
 
 
@@ -174,7 +174,7 @@ def test_two_patients_are_offered_where_a_patient_has_a_persona(open_page: Open)
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "page", ["transcripts", "runs", *(pytest.param(page, marks=pytest.mark.slow) for page in ("live", "branches"))]
+    "page", ["conversations", "runs", *(pytest.param(page, marks=pytest.mark.slow) for page in ("live", "branches"))]
 )
 def test_a_trial_of_a_framework_that_is_not_here_is_drawn_all_the_same(
     page: str, database: Path, open_page: Open
@@ -185,7 +185,7 @@ def test_a_trial_of_a_framework_that_is_not_here_is_drawn_all_the_same(
     fold(store)
     app = open_page(page, **({"run": "of-old"} if page == "runs" else {"trial": "old"}))
     assert trouble(app) == []
-    if page in ("live", "transcripts"):
+    if page in ("live", "conversations"):
         assert r"A lump on my NECK\." in words(app)
-    if page in ("transcripts", "runs"):
+    if page in ("conversations", "runs"):
         assert "gone" in words(app)

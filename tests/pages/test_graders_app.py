@@ -43,7 +43,7 @@ def test_tabs_draw_their_figures_and_tables(store: Store, open_page: Open) -> No
     chart = json.loads(app.get("plotly_chart")[0].proto.spec)
     assert "openai/h · Reference grader" in chart["layout"]["yaxis"]["ticktext"], "graders have their names on pages"
     assert set(table(app, "Not judged by all")["Answers"]) == {4, 5}
-    app = open_page("graders", graders_tab="Differences")
+    app = open_page("graders", section="Differences")
     assert trouble(app) == []
     listed = table(app, "Right answer")
     assert [*zip(listed["First verdict"], listed["Second verdict"], strict=True)] == [
@@ -54,16 +54,16 @@ def test_tabs_draw_their_figures_and_tables(store: Store, open_page: Open) -> No
     app.selectbox(key="graders_pair").set_value("newest").run()
     assert trouble(app) == []
     assert set(table(app, "Right answer")["Second grader"]) == {"Reference grader"}
-    app = open_page("graders", graders_tab="Contradictions")
+    app = open_page("graders", section="Contradictions")
     assert set(table(app, "Both ways")["Share judged both ways"]) == {0, 1}
     for tab in ("Accuracy by grader", "Choices"):
-        assert trouble(open_page("graders", graders_tab=tab)) == [], tab
+        assert trouble(open_page("graders", section=tab)) == [], tab
 
 
 @pytest.mark.slow
 def test_answers_are_graded_again_from_the_page(database: Path, open_page: Open) -> None:
     store_graded(Store(database))
-    app = open_page("graders", graders_tab="Grade again")
+    app = open_page("graders", section="Grade again")
     assert "Choose at least one run" in words(app)
     app.multiselect(key="graders_again_runs").set_value(["run0", "run1"]).run()
     assert trouble(app) == []

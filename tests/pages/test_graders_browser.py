@@ -22,11 +22,11 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 def page(browser: Browser, dashboard: Dashboard) -> Iterator[Page]:
     three_graders(Store(dashboard.database))
     with visiting(browser, dashboard) as visitors:
-        yield visitors.open("judges")
+        yield visitors.open("trust")
 
 
 def test_from_a_difference_to_its_conversation(page: Page) -> None:
-    page.get_by_role("tab", name="Differences").click()
+    page.get_by_test_id("stExpander").filter(has_text="Differences").locator("summary").click()
     settle(page)
     page.get_by_test_id("stDataFrame").first.click(position={"x": 16, "y": 55})
     expect(page.get_by_text("What brings you in?")).to_be_visible()

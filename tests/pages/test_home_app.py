@@ -98,11 +98,11 @@ def test_with_a_study_it_shows_the_newest_run_and_measures_in_the_background(ope
     assert {"openai/a on", "Second try"} <= {name.partition(" ours")[0] for name in links(app)}
     assert {"Read its conversations", "Why answers are wrong"} <= links(app).keys()
     (address,) = [a.proto.query_string for a in app.get("page_link") if a.proto.label == "Read its conversations"]
-    (name,) = parse_qs(address)["transcripts_runs"]
+    (name,) = parse_qs(address)["conversations_runs"]
     with store.read() as cursor:
         of_run = count_conversations(cursor, Selection(runs=[name.rpartition(" · ")[2]]))
         assert 0 < of_run < count_conversations(cursor)
-    assert f"**{of_run}** of" in words(open_page("transcripts", transcripts_runs=name))
+    assert f"**{of_run}** of" in words(open_page("conversations", conversations_runs=name))
     run_until(app, lambda a: not sum(count_unmeasured(store, measure) for measure in measures().values()))
 
 
@@ -111,15 +111,15 @@ def test_what_is_under_way_stands_on_every_page(open_page: Open) -> None:
     live = open_page("live")
     button(live, "Start the consultation").click().run()
     button(live, "Pause").click().run()
-    for page in ("data", "home"):
+    for page in ("cases", "home"):
         app = open_page(page)
         named = [name for name in links(app) if name.startswith("Consultation on ")]
-        assert len(named) == (page == "data"), page
+        assert len(named) == (page == "cases"), page
         assert ("Running" in [head.value for head in app.header]) == (page == "home")
     assert "Unfinished" in words(open_page("live"))
     button(live, "Stop").click().run()
     run_until(live, lambda a: has_button(a, "New consultation"))
-    app = open_page("data")
+    app = open_page("cases")
     assert not any(name.startswith("Consultation on") for name in links(app))
     listed = links(open_page("live"))
     assert any("stopped; started" in name for name in listed), "a stopped one can be gone on with"

@@ -28,20 +28,20 @@ from tests.support.browsing import visiting
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 PARTS: tuple[tuple[str, dict[str, str]], ...] = (
     *((name if name != "home" else "", {}) for group in PAGES.values() for name in group),
-    ("transcripts", {"trial": "run-0-0"}),
-    ("transcripts", {"transcripts_part": "Branches", "trial": "run-0-1"}),
+    ("conversations", {"trial": "run-0-0"}),
+    ("conversations", {"conversations_part": "Branches", "trial": "run-0-1"}),
     ("debugger", {"trial": "run-0-2"}),
     ("live", {"trial": "run-1-0"}),
     ("accuracy", {"acc_tab": "Endings and what-if"}),
     ("accuracy", {"acc_split": "Specialty"}),
     ("compare", {"cmp_part": "Versions"}),
-    ("data", {"dataset": "ours"}),
+    ("cases", {"dataset": "ours"}),
     ("quality", {"quality_part": "CARE"}),
-    ("judges", {"judges_part": "Experts"}),
+    ("trust", {"trust": "Experts"}),
     ("runs", {"run": "run-0"}),
 )
 """Each page as it opens, and with what it can hold open."""
-QUICK = (("transcripts", {"trial": "run-0-0"}), ("accuracy", {}))
+QUICK = (("conversations", {"trial": "run-0-0"}), ("accuracy", {}))
 _FOUND = f"""() => [
     ...(window.{HIT} === undefined ? [] : ['a script ran']),
     ...[...document.querySelectorAll('a')].map(one => one.href)

@@ -33,7 +33,7 @@ def trial(database: object) -> str:
 
 @pytest.mark.slow
 def test_an_imported_conversation_is_read_with_its_remarks(trial: str, open_page: Open) -> None:
-    app = open_page("transcripts", trial=trial)
+    app = open_page("conversations", trial=trial)
     assert trouble(app) == []
     shown = words(app)
     assert "Since Monday" in shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -17,7 +18,7 @@ from core.store.sample import add_sample
 from core.store.selection import Selection
 from pages.compare.data import default_baseline
 from pages.kit.cached import cached_query
-from pages.kit.navigation import PAGES, PARTS, page_file
+from pages.kit.navigation import FORMER, PAGES, PARTS, from_former, page_file
 from pages.kit.stored import conditions
 from pages.kit.subjects import subject_names
 from pages.kit.view import names_on, offer_in, offered
@@ -132,9 +133,63 @@ def test_every_page_has_its_script_and_every_part_a_page() -> None:
     assert len(set(names)) == len(names)
     assert all(Path(page_file(name)).is_file() for name in names)
     assert {page for page, _ in PARTS.values()} <= set(names)
-    assert not PARTS.keys() & set(names)
+    assert not {*FORMER, *PARTS} & set(names)
+    assert set(FORMER.values()) <= {*names, *PARTS}
     started = {start.page for start in vars(starts).values() if isinstance(start, starts.Start)}
     assert started <= {*names, *PARTS}
+
+
+def test_addresses_of_former_versions_lead_to_their_pages_with_their_parameters() -> None:
+    leads = [
+        ("data", {"dataset": "ours", "case": "ours/1"}, "cases", {"dataset": "ours", "case": "ours/1"}),
+        ("data", {"data_tab": "Labels", "data_label": "date"}, "cases", {"cases_tab": "Labels", "cases_label": "date"}),
+        ("transcripts", {"trial": "run/1/0", "message": "3"}, "conversations", {"trial": "run/1/0", "message": "3"}),
+        (
+            "transcripts",
+            {"transcripts_part": "Branches", "trial": "run/1/0"},
+            "conversations",
+            {"conversations_part": "Branches", "trial": "run/1/0"},
+        ),
+        (
+            "transcripts",
+            {"transcripts_models": ["a", "b"], "row": "x", "transcripts_arm": "vignette:mcq"},
+            "conversations",
+            {"conversations_models": ["a", "b"], "row": "x", "conversations_arm": "vignette:mcq"},
+        ),
+        ("branches", {"trial": "run/1/0"}, "conversations", {"conversations_part": "Branches", "trial": "run/1/0"}),
+        ("judges", {}, "trust", {"trust": "Graders"}),
+        ("judges", {"graders_tab": "Choices"}, "trust", {"trust": "Graders", "section": "Choices"}),
+        ("graders", {"graders_tab": "Grade again"}, "trust", {"trust": "Graders", "section": "Grade again"}),
+        (
+            "judges",
+            {"judges_part": "Experts", "review": "r", "annotator": "Ada"},
+            "trust",
+            {"trust": "Experts", "review": "r", "annotator": "Ada"},
+        ),
+        ("experts", {"experts_tab": "Results"}, "trust", {"trust": "Experts", "section": "Results"}),
+        ("judges", {"judges_part": "Rubrics", "rubric": "r"}, "trust", {"trust": "Rubric judges", "rubric": "r"}),
+        ("patients", {"patients_tab": "Hits"}, "trust", {"trust": "Simulated patients", "section": "Where"}),
+        ("memorisation", {"memorisation_case": "c"}, "trust", {"trust": "Memorisation", "memorisation_case": "c"}),
+        ("history", {"cases": "ours"}, "quality", {"cases": "ours"}),
+        ("care", {"models": "a"}, "quality", {"quality_part": "CARE", "models": "a"}),
+        ("rubrics", {"rubric": "r"}, "quality", {"quality_part": "Rubrics", "rubric": "r"}),
+        ("measures", {"measure": "Spend"}, "quality", {"measure": "Spend"}),
+        ("monitoring", {"source": "Mine"}, "compare", {"cmp_part": "Versions", "source": "Mine"}),
+        ("endings", {"cases": "ours"}, "accuracy", {"acc_tab": "Endings and what-if", "cases": "ours"}),
+        ("published", {}, "accuracy", {"acc_tab": "Published"}),
+        ("reproduce", {"acc_published": "CRAFT-MD"}, "accuracy", {"acc_tab": "Published", "acc_published": "CRAFT-MD"}),
+    ]
+
+    def listed(query: Mapping[str, str | list[str]]) -> dict[str, list[str]]:
+        return {name: [value] if isinstance(value, str) else value for name, value in query.items()}
+
+    wrong = [
+        (path, query, led)
+        for path, query, page, led_to in leads
+        if (led := from_former(path, listed(query))) != (page, listed(led_to))
+    ]
+    assert wrong == []
+    assert {path for path, *_ in leads} == {*FORMER, *PARTS}
 
 
 def test_what_no_filter_leaves_has_a_button_that_clears_the_filters() -> None:

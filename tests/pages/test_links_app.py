@@ -30,18 +30,18 @@ Address = dict[str, Any]
 """What stands in an address behind the page: name → word, or words."""
 TRIAL = "run-a/1/0"
 BEGUN: dict[str, tuple[Address, ...]] = {
-    "transcripts": ({"trial": TRIAL},),
+    "conversations": ({"trial": TRIAL},),
     "live": ({"trial": TRIAL},),
     "debugger": ({"trial": TRIAL},),
-    "data": ({"dataset": "library"}, {"dataset": "library", "case": "library/cardiology-1"}),
+    "cases": ({"dataset": "library"}, {"dataset": "library", "case": "library/cardiology-1"}),
 }
 """Page → addresses from which more controls are seen than from the bare one."""
 FORM = re.compile(
     r"^(branches_form|publisher)_|^(live|debug|runs)_(left|right|doctor|more|patient|grader|summariser|staff|solver|temperament"
     r"|memory|language|speaker|specialty|formats|types|arms|pack|base_url)|^(models|label|debug_(again|pack_own))_|_width$"
-    r"|^(debug_probe|data_make_grader\w*|data_make_base_url|data_make_again|failures_facts_grader|graders_again_runs|graders_grader)$"
+    r"|^(debug_probe|cases_make_grader\w*|cases_make_base_url|cases_make_again|failures_facts_grader|graders_again_runs|graders_grader)$"
     r"|^(history_solving_(solver|question)|memorisation_(model|base_url)|graders_again_(types|accepted))$"
-    r"|^data_(items_\w+|labels_(by|reason)|label_\w+_(grader|base_url))$"
+    r"|^cases_(items_\w+|labels_(by|reason)|label_\w+_(grader|base_url))$"
     r"|^(rubric|failures_topics_facts)_(grader|base_url)$"
 )
 """Keys of what a job is begun with, a text is saved in, or a picture is printed in: no part of what is looked at."""

@@ -147,5 +147,5 @@ def test_a_line_or_cell_opens_what_it_counts_and_the_largest_loss_comes_first(mo
     assert tables[0]["Model"].tolist() == ["-0.3", "-0.2", "0.1", "None"]
     behind, reading, cell = opened
     assert read_address(cell["row"]) == Behind(replace(selection, cases=("ours/1",)), counts)
-    assert (behind["page"], read_address(behind["row"])) == ("transcripts", Behind(selection, counts))
-    assert reading == {"page": "transcripts", "trial": "run/1/0"}
+    assert (behind["page"], read_address(behind["row"])) == ("conversations", Behind(selection, counts))
+    assert reading == {"page": "conversations", "trial": "run/1/0"}

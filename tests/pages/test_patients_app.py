@@ -1,4 +1,4 @@
-"""The Patients page without a browser: marking, hits with their conversation, filters."""
+"""The tab Simulated patients without a browser: marking, errors with their conversation, filters."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ def test_the_first_page_states_no_rate_of_a_doubtful_rule_and_keeps_personas_apa
     store: Store, open_page: Open
 ) -> None:
     app = open_page("patients")
-    rows = table(app, "Hits per 100 replies")
-    claimed = rows[rows["Hits per 100 replies"].notna()]["Kind"]
+    rows = table(app, "Errors per 100 replies")
+    claimed = rows[rows["Errors per 100 replies"].notna()]["Kind"]
     assert set(claimed) == {about.name for about in ABOUT.values() if about.claimed}
-    assert "plays the doctor (10 of 13 read were right), 0 hits" in words(app).replace("\\", "")
+    assert "plays the doctor (10 of 13 read were right), 0" in words(app).replace("\\", "")
     # patients with a persona are apart, and can be chosen
     assert set(zip(rows["Patient"], rows["Persona"], strict=True)) == {("openai/p", "plain"), ("openai/p", "terse")}
     app.multiselect(key="patients_personas").set_value(["terse"]).run()
     assert trouble(app) == []
-    assert set(table(app, "Hits per 100 replies")["Conversations"]) == {1}
+    assert set(table(app, "Errors per 100 replies")["Conversations"]) == {1}
 
 
 @pytest.mark.slow
 def test_an_address_opens_a_hit_with_its_words_marked(store: Store, open_page: Open) -> None:
     address = {"patients_hit": "m1/1/0|5|medical_term", "patients_kinds": "Medical terms"}
-    app = open_page("patients", patients_tab="Hits", **address)
+    app = open_page("patients", section="Where", **address)
     assert trouble(app) == []
     assert list(table(app, "Words")["Words"]) == ["papules", "pruritus"]
     text = words(app)
@@ -60,7 +60,7 @@ def test_an_address_opens_a_hit_with_its_words_marked(store: Store, open_page: O
 
 
 @pytest.mark.slow
-def test_hits_are_found_by_words_and_nonsense_in_the_address_does_no_harm(store: Store, open_page: Open) -> None:
-    app = open_page("patients", patients_tab="Hits", patients_words="PRUR", patients_hit="gone|x")
+def test_errors_are_found_by_words_and_nonsense_in_the_address_does_no_harm(store: Store, open_page: Open) -> None:
+    app = open_page("patients", section="Where", patients_words="PRUR", patients_hit="gone|x")
     assert trouble(app) == []
     assert list(table(app, "Words")["Words"]) == ["pruritus"]

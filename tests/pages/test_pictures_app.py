@@ -19,7 +19,7 @@ from core.store.database import Store
 from core.store.fold import fold
 from tests.core.measures.experts.reviews import a_review
 from tests.core.store.builders import a_call, a_header, a_stream, a_trial, write_journal
-from tests.pages.test_data_import_app import import_page
+from tests.pages.test_cases_import_app import import_page
 from tests.support.pages import button, has_button, trouble, words
 from tests.support.pictures import a_list, a_picture, a_row, a_zip, as_csv
 
@@ -49,7 +49,7 @@ def told(app: AppTest) -> str:
 
 
 def test_a_case_is_read_with_its_pictures(skin: list[Case], open_page: Open) -> None:
-    app = open_page("data", dataset="skin", case="skin/c1")
+    app = open_page("cases", dataset="skin", case="skin/c1")
 
     assert trouble(app) == []
     assert [alt.partition(" of ")[0] for _, alt in shown(app)] == ["Picture 1", "Picture 2"]
@@ -59,20 +59,20 @@ def test_a_case_is_read_with_its_pictures(skin: list[Case], open_page: Open) -> 
 
 
 def test_an_address_is_text_and_a_case_without_picture_has_none(skin: list[Case], open_page: Open) -> None:
-    app = open_page("data", dataset="skin", case="skin/c2")
+    app = open_page("cases", dataset="skin", case="skin/c2")
 
     assert (trouble(app), shown(app)) == ([], [])
     assert ADDRESS in told(app)
     assert "only its address is known; pictures are never downloaded" in words(app)
     assert "Picture is missing" in words(app)
-    app = open_page("data", dataset="skin", case="skin/c3")
+    app = open_page("cases", dataset="skin", case="skin/c3")
     assert (trouble(app), shown(app)) == ([], [])
     assert "Pictures are for" not in words(app)
 
 
 def test_a_picture_whose_file_is_not_what_was_imported_is_a_sentence(skin: list[Case], open_page: Open) -> None:
     skin[0].images[0].path.write_bytes(a_picture("black"))
-    app = open_page("data", dataset="skin", case="skin/c1")
+    app = open_page("cases", dataset="skin", case="skin/c1")
 
     assert trouble(app) == []
     assert len(shown(app)) == 1
@@ -82,15 +82,15 @@ def test_a_picture_whose_file_is_not_what_was_imported_is_a_sentence(skin: list[
 
 
 def test_cases_with_pictures_are_found(skin: list[Case], open_page: Open) -> None:
-    app = open_page("data", dataset="skin")
+    app = open_page("cases", dataset="skin")
     assert list(app.dataframe[0].value["Picture"]) == ["With picture", "Address only", "Without"]
-    app.multiselect(key="data_pictures").set_value(["with"]).run()
+    app.multiselect(key="cases_pictures").set_value(["with"]).run()
     assert list(app.dataframe[0].value["Case"]) == ["c1"]
     assert trouble(app) == []
 
 
 def test_data_sets_tell_how_many_cases_have_pictures(skin: list[Case], open_page: Open) -> None:
-    table = open_page("data").dataframe[0].value.set_index("Data set")
+    table = open_page("cases").dataframe[0].value.set_index("Data set")
     assert table.loc["skin", "With picture"] == 1
 
 
@@ -181,11 +181,11 @@ def test_a_transcript_says_whether_the_doctor_was_shown_them(skin: list[Case], o
         line = a_trial(run_id=run, trial_id=f"{run}/skin/c1/0", case_key=case.case_key, events=events)
         write_journal(journals_folder(), run, header, line)
     fold(Store())
-    app = open_page("transcripts", trial="with/skin/c1/0")
+    app = open_page("conversations", trial="with/skin/c1/0")
     assert trouble(app) == []
     assert len(shown(app)) == 2
     assert "the doctor of this trial saw them" in words(app)
-    app = open_page("transcripts", trial="without/skin/c1/0")
+    app = open_page("conversations", trial="without/skin/c1/0")
     assert "this trial was played without them" in words(app)
 
 

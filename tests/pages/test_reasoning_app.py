@@ -73,7 +73,7 @@ def thoughts_outside(app: AppTest) -> list[str]:
 
 @pytest.mark.slow
 def test_a_transcript_shows_it_folded(open_page: Open, trial: str) -> None:
-    app = open_page("transcripts", trial=trial)
+    app = open_page("conversations", trial=trial)
     assert trouble(app) == []
     assert sorted(set(folds(app))) == [FOLD, GRADERS]
     assert folds(app).count(FOLD) == 2, "the doctor's message and its answer; the greeting is no call"

@@ -23,7 +23,7 @@ def judged(database: Path) -> Store:
 
 @pytest.mark.slow
 def test_a_criterion_leads_to_the_quoted_message(judged: Store, open_page: Open) -> None:
-    page = open_page("transcripts", trial="run/2", read_closer="Rubric")
+    page = open_page("conversations", trial="run/2", read_closer="Rubric")
     assert not trouble(page)
     table = next(frame.value for frame in page.dataframe if "Criterion" in frame.value)
     assert table["Verdict"].tolist() == ["✓ Met", "✓ Met"]

@@ -36,7 +36,7 @@ ASKED = {"fever": set(FEVER), "cough": set(COUGH), "pain": set(range(8, 11))}
 @pytest.fixture
 def page(browser: Browser, dashboard: Dashboard) -> Iterator[Page]:
     with visiting(browser, dashboard) as visitors:
-        yield visitors.open("judges?judges_part=Experts")
+        yield visitors.open("trust?trust=Experts")
 
 
 def ready(page: Page, step: int) -> None:
@@ -67,7 +67,7 @@ def test_two_experts_judge_ten_conversations_and_the_status_of_the_judge_follows
     plan = planned(kind=form.name, form=form, number=ITEMS, annotators="Ada, Ben", shared=1.0, runs=("run",))
     review = plan_review(store, "Criteria", plan)
     for expert in ("Ada", "Ben"):
-        page.goto(f"{dashboard.address}/judges?judges_part=Experts&review={review.review_id}&annotator={expert}")
+        page.goto(f"{dashboard.address}/trust?trust=Experts&review={review.review_id}&annotator={expert}")
         settle(page)
         for step, item in enumerate(state_of(store, review.review_id).items_for(expert), start=1):
             ready(page, step)
@@ -96,7 +96,7 @@ def test_two_experts_judge_ten_conversations_and_the_status_of_the_judge_follows
     assert by_axis["all"]["status"] == "not calibrated"
     (enough, *_) = status(store, least_items=30)
     assert enough["status"] == "calibrated"
-    page.goto(f"{dashboard.address}/judges?judges_part=Rubrics&rubric=demo")
+    page.goto(f"{dashboard.address}/trust?trust=Rubric+judges&rubric=demo")
     settle(page)
     expect(page.get_by_role("heading", name="Judges against people")).to_be_visible()
 

@@ -32,7 +32,7 @@ def follow(open_page: Open) -> Callable[[AppTest, str], AppTest]:
     return follow_
 
 
-LISTS = ("models", "transcripts_runs")
+LISTS = ("models", "conversations_runs")
 """URL parameters with several values."""
 
 
@@ -57,8 +57,8 @@ def test_its_accuracy_and_wrong_answers_are_those_of_its_model_and_cases(
 
 @pytest.mark.slow
 def test_its_transcripts_are_listed(run_page: AppTest, follow: Callable[..., AppTest]) -> None:
-    opened = follow(run_page, "transcripts")
-    assert opened.multiselect(key="transcripts_runs").value == ["run-a"]
+    opened = follow(run_page, "conversations")
+    assert opened.multiselect(key="conversations_runs").value == ["run-a"]
 
 
 @pytest.mark.slow

@@ -343,7 +343,7 @@ def test_a_run_that_waits_for_a_batch_says_since_when_and_what_it_will_take(open
         assert app.get("progress")[0].proto.value == 60
         assert waits in text
         assert "By what the first 3 of 60 took: about 80 calls" in text
-        elsewhere = open_page("data")
+        elsewhere = open_page("cases")
         assert any(waits in page_link.proto.label.replace("\\", "") for page_link in elsewhere.get("page_link"))
 
 

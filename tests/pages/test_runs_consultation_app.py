@@ -113,7 +113,7 @@ def test_a_campaign_is_the_command_lines_and_shown_as_what_it_is(
     (run_id,) = run_ids()
     text = words(form)
     assert "**Solver** Reference solver" in text.replace("\\", "")
-    assert "**Cap** none: it asks for every item" in text
+    assert "**Limit** none: it asks for every item" in text
     assert {"Accuracy, multiple choice", "Accuracy, free response"} <= set(metrics(form))
     assert "2 cases, 2 trials, 0 excluded" in text
     (listed, _, conversations) = [frame.value for frame in form.dataframe]
@@ -148,7 +148,7 @@ def _the_conversation_is_said_to_be_what_it_was(run_id: str, open_page: Open) ->
         "The conversation ended because the doctor’s message had no question; the doctor spoke "
         f"{spoke} times after the opening message."
     )
-    for page in ("live", "transcripts"):
+    for page in ("live", "conversations"):
         app = open_page(page, trial=first.trial_id)
         assert trouble(app) == []
         assert ended in words(app)

@@ -41,7 +41,7 @@ ANSWERS = {"a": "1", "b": "2", "d": "3", "e": "4", "x": "cannot judge"}
 @pytest.fixture
 def page(browser: Browser, dashboard: Dashboard) -> Iterator[Page]:
     with visiting(browser, dashboard) as visitors:
-        yield visitors.open("judges?judges_part=Experts")
+        yield visitors.open("trust?trust=Experts")
 
 
 def prepared(store: Store) -> dict[str, Review]:
@@ -68,7 +68,7 @@ def ready(page: Page, place: str) -> None:
 def fill_in(page: Page, dashboard: Dashboard, store: Store, review: Review, expert: str) -> None:
     """Answer all items of an expert by keyboard; the page is loaded again before the last one."""
     form = state_of(store, review.review_id).form
-    page.goto(f"{dashboard.address}/judges?judges_part=Experts&review={review.review_id}&annotator={expert}")
+    page.goto(f"{dashboard.address}/trust?trust=Experts&review={review.review_id}&annotator={expert}")
     settle(page)
     for step, keys in enumerate(KEYS[form.name][expert], start=1):
         ready(page, f"Item {step} of {ITEMS}")

@@ -11,8 +11,8 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from core.store.database import Store
-from pages.data.cases import cases_table, public_entries
-from pages.data.sets import CaseEntry
+from pages.cases.cases import cases_table, public_entries
+from pages.cases.sets import CaseEntry
 from tests.core.export.conversations import fill, read_back
 from tests.core.store.builders import a_case
 from tests.support.pages import trouble, words

@@ -111,7 +111,7 @@ def test_a_running_consultation_is_found_again_and_put_on_a_stage(visitors: Visi
     expect(page.get_by_role("button", name=re.compile("Go on"))).to_be_visible()
     trial = re.search(r"trial=(\w+)", page.url)
     assert trial
-    page.get_by_test_id("stSidebarNavLink").filter(has_text="Data").click()
+    page.get_by_test_id("stSidebarNavLink").filter(has_text="Cases").click()
     settle(page)
     page.get_by_role("link", name=re.compile("Consultation on ")).click()
     page.wait_for_url(re.compile(f"trial={trial[1]}"))

@@ -1,4 +1,4 @@
-"""Data sets of invented cases for the tests of the Data page."""
+"""Data sets of invented cases for the tests of the page Cases."""
 
 from __future__ import annotations
 

@@ -69,6 +69,11 @@ def tabs_of(app: AppTest) -> dict[str, list[str]]:
     }
 
 
+def folds_of(app: AppTest) -> list[str]:
+    """Return the titles of the sections of which one is open."""
+    return [box.label for box in app.expander if "-section_" in box.proto.id]
+
+
 def run_until(app: AppTest, condition: Callable[[AppTest], bool], seconds: float = 60) -> AppTest:
     """Run the page again and again, as its redrawing fragment would, until the condition holds."""
     deadline = time.monotonic() + seconds

@@ -63,7 +63,7 @@ class AutoMedicSettings(FrameworkSettings):
     max_turns: int = option(
         MAX_TURNS,
         "Maximum number of turns; a turn is one query with its answer.",
-        label="Cap of turns",
+        label="Limit of turns",
         place="main",
         flag="--cap",
         ge=1,

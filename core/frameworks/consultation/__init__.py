@@ -57,7 +57,7 @@ class ConsultationSettings(FrameworkSettings):
     max_questions: int = option(
         MAX_QUESTIONS,
         "Maximum number of the doctor's questions; the last is still answered. The oracle has no maximum.",
-        label="Cap of questions",
+        label="Limit of questions",
         place="main",
         flag="--cap",
         ge=1,

@@ -37,7 +37,7 @@ from core.store.selection import Selection
 VALUE = Columns("value", "low", "high", "n", "excluded")
 
 
-@metric("ratings", empty="This review has no such answers yet.", page="judges", noted=False)
+@metric("ratings", empty="This review has no such answers yet.", page="trust", noted=False)
 def report(
     request: MetricRequest,
     review: Annotated[str | None, "An unblinded review by name; without one, the newest."] = None,
@@ -291,7 +291,7 @@ def _fisher(table: Sequence[Sequence[int]]) -> float | None:
     return float(stats.fisher_exact(table).pvalue)
 
 
-SHARES = Section("Answers", report, {"part": "shares"}, kind="table", heads={"n": "Of"}, page="judges")
+SHARES = Section("Answers", report, {"part": "shares"}, kind="table", heads={"n": "Of"}, page="trust")
 MEANS = Section(
     "Means of scales",
     report,
@@ -302,7 +302,7 @@ MEANS = Section(
     axis="Mean",
     heads={"n": "Items"},
     caption="The mean over an item’s annotators, then over the items of a case, then over cases.",
-    page="judges",
+    page="trust",
 )
 TIMES = Section(
     "Time per item",
@@ -313,9 +313,9 @@ TIMES = Section(
     heads={"median_minutes": "Median minutes", "cost_of_100_items": "Cost of 100 items"},
     help="From opening an item to its last answer, for items that an annotator completed. The cost is that of one "
     "annotator.",
-    page="judges",
+    page="trust",
 )
-WORDS = Section("Answers in words", report, {"part": "words"}, kind="table", page="judges")
+WORDS = Section("Answers in words", report, {"part": "words"}, kind="table", page="trust")
 COMPLETENESS = Section(
     "Complete history and correct diagnosis",
     report,
@@ -328,7 +328,7 @@ COMPLETENESS = Section(
     },
     help="Experts judge whether the history is complete. 95 % intervals resample cases; p: Fisher’s exact test of the "
     "four numbers of a model.",
-    page="judges",
+    page="trust",
 )  # fmt: skip
 SECTIONS = (SHARES, MEANS, TIMES, WORDS)
 

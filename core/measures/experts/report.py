@@ -50,7 +50,7 @@ DERMATOLOGISTS = "dermatologist_accuracy_"
 @metric(
     "experts",
     empty="There is nothing to report: no answers yet, or only one model was judged.",
-    page="judges",
+    page="trust",
     starts=(REVIEW,),
 )
 def report(
@@ -198,7 +198,7 @@ SHARES = Section(
     heads={"n": "Of", "excluded": "Excluded"},
     caption="Intervals resample cases (Wilson’s if each case has one item). If two annotators differ, a third decides, "
     "or both together; ties that are not settled are excluded.",
-    page="judges",
+    page="trust",
 )
 PAIRS = Section(
     "Models compared",
@@ -212,7 +212,7 @@ PAIRS = Section(
         "printed": "Printed p",
     },
     help="McNemar’s exact two-sided test on the cases of both models; p is not corrected for the number of tests.",
-    page="judges",
+    page="trust",
 )
 GRADERS = Section(
     "Graders next to the experts",
@@ -225,7 +225,7 @@ GRADERS = Section(
     "over cases. Corrected by Rogan and Gladen: (accuracy + specificity − 1) / (sensitivity + specificity − 1), with "
     "the grader’s sensitivity and specificity on all items of the review. 95 % intervals resample cases with all their "
     "items; values outside 0 to 1 are clipped. A dash: the grader is no better than chance on these items.",
-    page="judges",
+    page="trust",
 )
 BASELINE = Section(
     "Accuracy of experts",
@@ -237,6 +237,6 @@ BASELINE = Section(
     help="All vignettes that these experts have answered, by the order of their questions: choices by the strict rule, "
     "diagnoses in their own words by the grader that is named. If the choices were shown first, they may have "
     "influenced the diagnosis.",
-    page="judges",
+    page="trust",
 )
 SECTIONS = (SHARES, PAIRS, GRADERS, BASELINE)

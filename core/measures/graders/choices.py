@@ -38,7 +38,7 @@ Part = Literal["agreement", "differences"]
     "the answers with four choices again.",
     starts=(CAMPAIGN, GRADING_CHOICES),
     compared=False,
-    page="judges",
+    page="trust",
 )
 def report(
     request: MetricRequest,
@@ -131,7 +131,7 @@ AGREEMENT = Section(
     },
     help="Answers that both judged, as correct or not; 95 % intervals resample cases. Four choices count by a rule, "
     "many choices by the grader.",
-    page="judges",
+    page="trust",
 )  # fmt: skip
 DIFFERENCES = Section(
     "Answers on which they differ",
@@ -143,6 +143,6 @@ DIFFERENCES = Section(
         "read_as", "by_grader",
     ),
     heads={"case": "Case", "by_rule": "By the rule", "read_as": "Read as", "by_grader": "By the grader"},
-    page="judges",
+    page="trust",
 )  # fmt: skip
 SECTIONS = (AGREEMENT, DIFFERENCES)

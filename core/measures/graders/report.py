@@ -20,7 +20,7 @@ from core.words import VERDICT
 
 NEEDED = (
     "Correcting an accuracy for the grader's error needs experts' judgements of free responses: plan a review of "
-    "answers drawn at random or by stratum (page Judges, Experts), and unblind it when all is answered."
+    "answers drawn at random or by stratum (page Trust, Experts), and unblind it when all is answered."
 )
 CORRECTED = (
     "Corrected by Rogan and Gladen: (accuracy + specificity − 1) / (sensitivity + specificity − 1), with each grader’s "
@@ -46,7 +46,7 @@ _LONG = 60
     "asks_for",
     empty="There is nothing to report on graders.",
     starts=(CAMPAIGN, RELEASE),
-    page="judges",
+    page="trust",
 )
 def report(
     request: MetricRequest,
@@ -220,7 +220,7 @@ AGREEMENT = Section(
     "judged. 1 is full agreement. Kappa and AC1 subtract agreement by chance; if one verdict is rare, Cohen’s kappa is "
     "low even for graders who rarely differ, and Gwet’s AC1 is not. 95 % intervals leave out one case at a time.",
     folded=True,
-    page="judges",
+    page="trust",
 )
 CROSSED = Section(
     "Verdicts of one grader against those of another",
@@ -232,7 +232,7 @@ CROSSED = Section(
         "second_verdict": "Of the second", "share": "Share of the first’s", "n_answers": "Answers",
     },
     words=VERDICTS,
-    page="judges",
+    page="trust",
 )  # fmt: skip
 DIFFERENCES = Section(
     "Answers on which two verdicts differ",
@@ -248,7 +248,7 @@ DIFFERENCES = Section(
         "first_read_as": "Read as", "second_read_as": "Read as by the second",
     },
     words=VERDICTS,
-    page="judges",
+    page="trust",
 )  # fmt: skip
 JUDGED = Section(
     "Who judged what",
@@ -258,7 +258,7 @@ JUDGED = Section(
     heads={"answers": "Answers judged", "last_verdict": "Last verdict"},
     words={"": "the run’s own, or none"},
     help="Prompts: hashes of the two prompts of a regrading; empty for the run’s prompts, or none.",
-    page="judges",
+    page="trust",
 )
 ACCURACY = Section(
     "Accuracy by grader",
@@ -286,7 +286,7 @@ ACCURACY = Section(
         "excluded_by_reason": "Why excluded",
     },
     caption="Mean over a case’s answers, then over cases; smoothed bootstrap, 95 %.",
-    page="judges",
+    page="trust",
 )  # fmt: skip
 CONTRADICTIONS = Section(
     "Share of pairs that a grader judged both ways",
@@ -307,6 +307,6 @@ CONTRADICTIONS = Section(
     "judged more than once under the same prompts; “one answer, judged again” is the same answer. Judged both ways: "
     "right in one judgement and not right in another. A verdict copied from an earlier identical answer is not counted "
     "again. Answers of different models are never pooled; 95 % intervals resample right answers.",
-    page="judges",
+    page="trust",
 )
 SECTIONS = (AGREEMENT, CROSSED, DIFFERENCES, JUDGED, ACCURACY, CONTRADICTIONS)

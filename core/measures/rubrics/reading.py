@@ -197,9 +197,9 @@ def _note_judges(request: MetricRequest, reading: RubricReading) -> None:
     measured = agreement_with_experts(chain.from_iterable(statements.values()))
     status = status_of(measured.n, measured.share, Trust(), of_each=measured.of_each)
     severity: Literal["low", "high"] = "low" if status == "calibrated" else "high"
-    request.note(f"{who}; {in_words(status, measured)}.", severity, kind="judge", page="judges")
+    request.note(f"{who}; {in_words(status, measured)}.", severity, kind="judge", page="trust")
     for text, differing in differing_errors(statements):
-        request.note(text, differing, kind="judge", page="judges")
+        request.note(text, differing, kind="judge", page="trust")
     if any(judge.name == RULE_JUDGE for judge in reading.judges.values()):
         request.note(f"{RULE_JUDGE}: {RULE_JUDGE_IN_WORDS}", "high", kind="judge")
     if others := [name for name in reading.available if name not in reading.judges]:

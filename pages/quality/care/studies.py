@@ -18,7 +18,7 @@ from pages.kit.section import draw_section
 from pages.kit.view import FilterRow
 
 _ALL = Selection()
-_PLAN = {"experts_tab": "Plan a review"}
+_PLAN = {"section": "Plan a review"}
 
 
 def draw_composite(draw: Callable[..., Result | None], row: FilterRow) -> None:

@@ -93,7 +93,7 @@ def field_rows(dataset: str, counts: Coverage) -> Iterator[Row]:
         )
 
 
-@metric("suitability", empty="None of these cases has a profile.", starts=(PROFILES,), page="data")
+@metric("suitability", empty="None of these cases has a profile.", starts=(PROFILES,), page="cases")
 def report_suitability(
     request: MetricRequest,
     dataset: Annotated[list[str] | None, Positional("Data sets; all that have profiles by default.")] = None,
@@ -123,7 +123,7 @@ def _section(title: str, part: str, **fields: Any) -> Section:
         "n_judged": "Judged cases",
         **fields.pop("heads", {}),
     }
-    return Section(title, report_suitability, {"part": part}, heads=heads, folded=True, page="data", **fields)
+    return Section(title, report_suitability, {"part": part}, heads=heads, folded=True, page="cases", **fields)
 
 
 SHARE = replace(

@@ -128,7 +128,7 @@ def published_sizes() -> Iterator[Row]:
         )
 
 
-@metric("items", empty="No data set has a case.", page="data", noted=False, starts=(CASES,))
+@metric("items", empty="No data set has a case.", page="cases", noted=False, starts=(CASES,))
 def report(
     request: MetricRequest,
     dataset: Annotated[list[str] | None, Positional("Data sets; all by default.")] = None,
@@ -181,7 +181,7 @@ SIZES = Section(
     },
     help="Means over cases. M is the information about the patient, P0 the request that opens the consultation. M in "
     "items: the share of the words of M that are in an item.",
-    page="data",
+    page="cases",
 )
 KEYS = Section(
     "Most frequent keys",
@@ -194,6 +194,6 @@ KEYS = Section(
     columns=("key", "cases_with", "share", "ci_low", "ci_high"),
     heads={"key": "Key", "cases_with": "Cases with the key"},
     folded=True,
-    page="data",
+    page="cases",
 )
 SECTIONS = (SIZES, KEYS)

@@ -344,7 +344,7 @@ def report(
     if words := request.read(openings_note, replace(request.selection, mcq_rule="usual")):
         request.note(words)
     if words := request.read(items_note, replace(request.selection, mcq_rule="usual")):
-        request.note(words, kind="items", page="data")
+        request.note(words, kind="items", page="cases")
     for place, table in _table_of(request, part).groupby(["case_set", by] if by else ["case_set"], sort=True):
         label = dict(zip(("cases", *filter(None, [by])), map(str, place), strict=True))
         for row in _rows_of(request, part, table, correction):

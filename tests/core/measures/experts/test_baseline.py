@@ -118,7 +118,7 @@ def test_nobody_but_the_expert_goes_on_with_a_baseline(store: Store, review: Rev
     item = state_of(store, "Vignettes").items_for("Ada")[0]
     record(store, "Vignettes", item.number, "Ada", "frq", "Migraine")
     header = read_header(store.journals / baseline_run(review, "Ada") / "journal.jsonl")
-    with pytest.raises(UsageError, match="is a human baseline: go on with it on the page Judges, under Experts"):
+    with pytest.raises(UsageError, match="is a human baseline: go on with it on the page Trust, under Experts"):
         campaign_of(header)
 
 

@@ -1,0 +1,331 @@
+"""The cases of a data set: a list with filters, and one case with its findings, profile, items and labels."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import pandas as pd
+import streamlit as st
+
+from core.datasets.licences import texts_may_leave
+from core.datasets.lint import LintFinding
+from core.export.withheld import case_without_text
+from core.images import local_images
+from core.text.demographics import age_and_sex
+from core.text.profiles import REASONS
+from core.text.questions import question_kind
+from pages.cases.items import draw_items_of
+from pages.cases.labels import draw_label_editor, draw_labels_of
+from pages.cases.profile import draw_profile
+from pages.cases.sets import CaseEntry
+from pages.kit.case.pictures import draw_pictures
+from pages.kit.controls import choose, choose_several, filter_popover
+from pages.kit.empty import draw_no_match
+from pages.kit.export_menu import draw_with_cases, with_cases_key
+from pages.kit.look import ASKS_FOR, fault_words, maker_words, plain, reason_words
+from pages.kit.names import case_name
+from pages.kit.navigation import link
+from pages.kit.tables import draw_pager, draw_steps, draw_table, offer_csv, page_asked
+from pages.kit.view import row_of_controls, specialties_in_order
+
+PAGE = 50
+"""Cases on one page of the list."""
+_WIDTH = 224
+"""Width in pixels of a control in the row of filters."""
+PAGE_NAME = "cases_page"
+"""URL parameter of the list’s page number."""
+_FILTERS = tuple(
+    f"cases_{name}" for name in ("words", "specialties", "suitability", "profile", "findings", "asks_for", "pictures")
+)
+SUITABLE, UNKNOWN = "suitable", "unknown"
+PICTURED = {"with": "With picture", "address": "Address only", "without": "Without"}
+"""Result of ``pictured`` → label."""
+_NONE = "none"
+
+
+@dataclass(frozen=True)
+class CaseFilter:
+    """Filters of the list; an empty filter keeps every case. ``words`` are looked for in all texts of a case."""
+
+    words: str = ""
+    specialties: tuple[str, ...] = ()
+    suitability: tuple[str, ...] = ()
+    makers: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
+    pictures: tuple[str, ...] = ()
+    asks_for: tuple[str, ...] = ()
+
+    def fits(self, entry: CaseEntry) -> bool:
+        return (
+            (not self.specialties or entry.specialty in self.specialties)
+            and (not self.suitability or suitability(entry) in self.suitability)
+            and (not self.makers or maker(entry) in self.makers)
+            and (not self.faults or not self.faults_of(entry).isdisjoint(self.faults))
+            and (not self.pictures or pictured(entry) in self.pictures)
+            and (not self.asks_for or question_kind(entry.case) in self.asks_for)
+            and (not self.words or self.words.lower() in _searchable_text(entry))
+        )
+
+    @staticmethod
+    def faults_of(entry: CaseEntry) -> set[str]:
+        """Return the faults of a case, or ``{"none"}``."""
+        return {finding.fault for finding in entry.findings} or {_NONE}
+
+
+def suitability(entry: CaseEntry) -> str:
+    """Return ``suitable``, the reason why a case is not, or ``unknown`` if it was never assessed."""
+    generated = entry.generated
+    if generated is None:
+        return UNKNOWN
+    return SUITABLE if generated.suitable else str(generated.reason)
+
+
+def maker(entry: CaseEntry) -> str:
+    """Return who made the profile of a case, or ``none`` if it has no profile."""
+    generated = entry.generated
+    return generated.made_by if generated is not None and generated.profile is not None else _NONE
+
+
+def pictured(entry: CaseEntry) -> str:
+    """Return ``with`` if a picture file is stored, ``address`` if only its address is known, or ``without``."""
+    return "with" if local_images(entry.case.images) else "address" if entry.case.images else "without"
+
+
+def ask_filter(entries: Sequence[CaseEntry]) -> CaseFilter:
+    kinds = {pictured(entry) for entry in entries}
+    question_kinds = [kind for kind in ASKS_FOR if any(question_kind(entry.case) == kind for entry in entries)]
+    with row_of_controls():
+        words_place, specialties_place = st.container(width=_WIDTH), st.container(width=_WIDTH)
+        more = filter_popover(_FILTERS[2:], "cases_more")
+    words = words_place.text_input(
+        "Search",
+        key="cases_words",
+        bind="query-params",
+        placeholder="Words in a case",
+        help="In vignette, question, choices and id.",
+        on_change=first_page,
+    )
+    specialties = specialties_in_order(entry.specialty for entry in entries)
+    chosen_specialties = choose_several(
+        "Specialties", specialties, "cases_specialties", where=specialties_place, on_change=first_page
+    )
+    states = Counter(suitability(entry) for entry in entries)
+    names: dict[str, str] = {
+        SUITABLE: "Suitable",
+        UNKNOWN: "Not assessed",
+        **{r: f"Not: {reason_words(r)}" for r in REASONS},
+    }
+    suitabilities = choose_several(
+        "Suitability",
+        [s for s in names if s in states],
+        "cases_suitability",
+        names=names,
+        where=more,
+        on_change=first_page,
+    )
+    makers = {m: maker_words(m) if m != _NONE else "No profile" for m in sorted({maker(entry) for entry in entries})}
+    chosen_makers = choose_several(
+        "Profile", list(makers), "cases_profile", names=makers, where=more, on_change=first_page
+    )
+    present_faults = {fault for entry in entries for fault in CaseFilter.faults_of(entry)}
+    faults = {
+        f: fault_words(f) if f != _NONE else "No finding" for f in sorted(present_faults, key=lambda f: (f == _NONE, f))
+    }
+    chosen_faults = choose_several(
+        "Findings", list(faults), "cases_findings", names=faults, where=more, on_change=first_page
+    )
+    asks_for: tuple[str, ...] = ()
+    if len(question_kinds) > 1:
+        asks_for = choose_several(
+            "Asks for", question_kinds, "cases_asks_for", names=ASKS_FOR, where=more, on_change=first_page
+        )
+    pictures: tuple[str, ...] = ()
+    if kinds != {"without"}:
+        offered = [kind for kind in PICTURED if kind in kinds]
+        pictures = choose_several(
+            "Pictures", offered, "cases_pictures", names=PICTURED, where=more, on_change=first_page
+        )
+    return CaseFilter(
+        (words or "").strip(), chosen_specialties, suitabilities, chosen_makers, chosen_faults, pictures, asks_for
+    )
+
+
+def first_page() -> None:
+    st.query_params.pop(PAGE_NAME, None)
+
+
+def _searchable_text(entry: CaseEntry) -> str:
+    case = entry.case
+    return "\n".join((case.case_key, case.vignette, case.question, *case.choices)).lower()
+
+
+_NAMES_THE_ANSWER = ("answer_leaked", "answer_not_among_choices")
+
+
+def draw_case(name: str, case_key: str, entries: Sequence[CaseEntry], matches: Sequence[CaseEntry]) -> None:
+    """Draw the case in the URL, with links to its neighbours among the ``matches``."""
+    entry = next((entry for entry in entries if entry.case.case_key == case_key), None)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        draw_steps([match.case.case_key for match in matches], case_key, "case", PAGE_NAME, PAGE)
+        link("debugger", "Debug it", "bug_report", debug_dataset=name, case=case_key)
+        link("live", "Live with this case", "smart_display", live_dataset=name, case=case_key)
+    if entry is None:
+        st.info("This data set has no such case.", icon=":material/search_off:")
+        return
+    case = entry.case
+    st.header(plain(case_name(case.case_key)), anchor=False, help=f"`{case.case_key}`")
+    speaks = "a caregiver speaks for the patient" if case.speaker == "caregiver" else ""
+    single = {True: "one single most likely diagnosis", False: "several diagnoses possible", None: ""}
+    details = [entry.specialty, age_and_sex(case), case.difficulty or "", single[entry.single_diagnosis], speaks]
+    st.markdown(f":gray[{' · '.join(plain(part) for part in details if part)}]")
+    draw_labels_of(entry)
+    left, right = st.columns([3, 2], gap="medium")
+    with left:
+        st.markdown("**Vignette**")
+        st.markdown(plain(case.vignette))
+        draw_pictures(case, "data")
+    with right, st.container(border=True):
+        answer_shown = _draw_question(entry)
+    _draw_findings(entry.findings, answer_shown)
+    provenance = {"Source": case.source, "Licence": case.licence}
+    st.caption(" · ".join(f"{label}: {plain(text)}" for label, text in provenance.items() if text))
+    panels = {
+        "Profile": lambda: draw_profile(entry),
+        "Items": lambda: draw_items_of(case),
+        "Labels": lambda: draw_label_editor(name, [entry]),
+    }
+    panels[choose("Panel", list(panels), "cases_panel", shape="segments", hidden=True)]()
+
+
+def _draw_question(entry: CaseEntry) -> bool:
+    """Draw the question and its choices; return whether the answer is shown."""
+    case = entry.case
+    st.markdown(f"**Question**  \n{plain(case.question)}")
+    st.caption(f"Asks for: {ASKS_FOR[question_kind(case)].lower()}")
+    answer_shown = st.toggle("Show the answer", key="cases_answer", bind="query-params")
+    right = case.answer.strip().lower()
+    options = [
+        (f"{letter}. {plain(choice)}", answer_shown and choice.strip().lower() == right)
+        for letter, choice in case.letters.items()
+    ]
+    st.markdown(
+        "  \n".join(f":green[:material/check_circle: **{text}**]" if is_right else text for text, is_right in options)
+    )
+    if not case.choices:
+        st.caption("No choices: only free responses are possible.")
+    if answer_shown and not case.choices:
+        st.markdown(f":green[:material/check_circle: **{plain(case.answer)}**]")
+    elif answer_shown and not any(is_right for _, is_right in options):
+        st.markdown(f":orange[:material/warning: Right answer, but not a choice: **{plain(case.answer)}**]")
+    if answer_shown:
+        counts = {
+            "Also right": (*case.synonyms, *case.supertypes),
+            "Too narrow": case.subtypes,
+            "Accepted by experts": entry.labels["accepted"].names if "accepted" in entry.labels else (),
+        }
+        for label, names in counts.items():
+            if names:
+                st.caption(f"{label}: {plain('; '.join(names))}")
+    return bool(answer_shown)
+
+
+def _draw_findings(findings: Sequence[LintFinding], answer_shown: bool) -> None:
+    """Draw the linter’s findings; a finding that names the answer appears only with the answer."""
+    for finding in findings:
+        spoiler = not answer_shown and finding.fault in _NAMES_THE_ANSWER
+        message = "show the answer to read it" if spoiler else plain(finding.message)
+        words = f"**{fault_words(finding.fault)}:** {message}\\."
+        if finding.severe:
+            st.warning(words, icon=":material/report:")
+        else:
+            st.markdown(f":gray[:material/info: {words}]")
+
+
+def draw_opened(name: str, case_key: str, entries: Sequence[CaseEntry]) -> None:
+    """Draw a case, with the filters of the list folded up: its neighbours are those that they leave."""
+    with st.expander("Find cases", icon=":material/search:", key="cases_find"):
+        case_filter = ask_filter(entries)
+    draw_case(name, case_key, entries, [entry for entry in entries if case_filter.fits(entry)])
+
+
+def draw_cases(name: str, entries: Sequence[CaseEntry]) -> None:
+    """Ask for the filters, and draw the list."""
+    case_filter = ask_filter(entries)
+    matches = [entry for entry in entries if case_filter.fits(entry)]
+    pages = max(1, -(-len(matches) // PAGE))
+    page = min(page_asked(PAGE_NAME), pages)
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        st.markdown(f"**{len(matches):,}** of {len(entries):,} cases")
+        draw_pager(PAGE_NAME, page, pages)
+    if not matches:
+        draw_no_match("No case matches.", *_FILTERS)
+        return
+    page_entries = matches[(page - 1) * PAGE : page * PAGE]
+    columns = {"Case": st.column_config.TextColumn(pinned=True), "Vignette": st.column_config.TextColumn(width="large")}
+
+    def choose(row: int) -> None:
+        st.query_params["case"] = page_entries[row].case.case_key
+
+    height: int | Literal["content"] = 560 if len(page_entries) > 15 else "content"
+    alt = "Matching cases"
+    draw_table(cases_table(page_entries), "cases_list", columns, on_row=choose, height=height, download="", alt=alt)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if not all(texts_may_leave(entry.case) for entry in matches):
+            draw_with_cases(f"{name}_cases")
+        public = public_entries(matches, with_cases=bool(st.session_state.get(with_cases_key(f"{name}_cases"))))
+        offer_csv(lambda: cases_table(public, full=True), f"{name}-cases", "Download all matches as CSV")
+        st.caption("Choose a row to read the case.")
+
+
+def public_entries(entries: Sequence[CaseEntry], *, with_cases: bool) -> list[CaseEntry]:
+    """Return the entries, in place of cases without an open licence with stand-ins without texts."""
+    return [
+        entry if with_cases or texts_may_leave(entry.case) else replace(entry, case=case_without_text(entry.case))
+        for entry in entries
+    ]
+
+
+def cases_table(entries: Sequence[CaseEntry], *, full: bool = False) -> pd.DataFrame:
+    """Return the rows of the list, without answers; ``full`` adds question, choices and answer, for a download."""
+    any_picture = any(entry.case.images for entry in entries)
+    return pd.DataFrame(
+        [
+            {
+                "Case": entry.case.case_key.partition("/")[2] or entry.case.case_key,
+                "Specialty": entry.specialty,
+                "Patient": age_and_sex(entry.case),
+                "Asks for": ASKS_FOR[question_kind(entry.case)],
+                "Vignette": entry.case.vignette if full else _beginning(entry.case.vignette),
+                **(_question_columns(entry) if full else {}),
+                "Choices": len(entry.case.choices),
+                **({"Picture": PICTURED[pictured(entry)]} if any_picture else {}),
+                "Suitability": suitability_words(entry),
+                "Profile": maker_words(profile_maker) if (profile_maker := maker(entry)) != _NONE else None,
+                "Findings": "; ".join(dict.fromkeys(fault_words(finding.fault) for finding in entry.findings)),
+            }
+            for entry in entries
+        ]
+    )
+
+
+def suitability_words(entry: CaseEntry) -> str:
+    """Return the suitability of a case in words: ✓ suitable, ✗ with the reason, or – not assessed."""
+    state = suitability(entry)
+    if state == UNKNOWN:
+        return "– Not assessed"
+    return "✓ Suitable" if state == SUITABLE else f"✗ {reason_words(state)}"
+
+
+def _question_columns(entry: CaseEntry) -> dict[str, str]:
+    case = entry.case
+    choices = "\n".join(f"{letter}. {choice}" for letter, choice in case.letters.items())
+    return {"Question": case.question, "Choices listed": choices, "Right answer": case.answer}
+
+
+_BEGINNING_CHARS = 160
+
+
+def _beginning(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= _BEGINNING_CHARS else f"{flat[:_BEGINNING_CHARS].rstrip()}…"

@@ -1,0 +1,338 @@
+"""Branches of conversations: the newest, one family as a tree, two branches compared, and the form."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from core.events import Finished, Utterance
+from core.figures.lanes import Lane, lanes
+from core.figures.style import GREY
+from core.store.queries.branches import Node, Tree, delete_branch, tree
+from pages.conversations.comparison import draw_comparison
+from pages.kit import sessions
+from pages.kit.branch_form import branch_form
+from pages.kit.cached import ask
+from pages.kit.cases import clear_parameters
+from pages.kit.conversation_list import draw_newest
+from pages.kit.export_menu import draw_export_menu
+from pages.kit.figures import draw_figure
+from pages.kit.look import ARMS, END_SHORT, VERDICT, arm_in_words, counted, plain, show_errors, verdict_in_brief
+from pages.kit.messages import draw_messages
+from pages.kit.names import case_name, model_colours, unique_names
+from pages.kit.navigation import link
+from pages.kit.sessions import WatchedSession, running_sessions, watched
+from pages.kit.stored import reading
+from pages.kit.tables import draw_table, offer_csv
+from pages.kit.visitor import only
+from pages.kit.watched import draw_export_menu_watched, draw_session
+
+_ADDRESS_KEYS = ("trial", "other", "fork")
+"""URL parameters: the conversation, the conversation compared with it, and whether the form is open."""
+_HEADLINE = ("multi_turn:frq", "multi_turn:mcq", *ARMS)
+"""A conversation’s verdict in the tree is that of the first of these arms that has one."""
+_NOT_STORED = "not stored"
+_NEWEST = 50
+"""Branches that are listed."""
+
+
+def draw_branches() -> None:
+    """Draw the conversation in the URL with its family; without a conversation, the newest branches."""
+    trial = st.query_params.get("trial")
+    if not trial:
+        draw_newest_branches()
+        return
+    st.button("All branches", icon=":material/arrow_back:", on_click=clear_parameters, args=_ADDRESS_KEYS)
+    family = ask(tree, trial)
+    node = family.node(trial) if family else None
+    entry = watched(trial)
+    members = {node.trial_id for node in family.nodes} if family else {entry.parent if entry else ""}
+    for branch in running_sessions():
+        if branch.trial_id != trial and branch.parent in members:
+            words = f"Watch another branch: {counted(branch.session.messages, 'message')} so far"
+            link("branches", words, "sync", trial=branch.trial_id, other=branch.parent)
+    if entry is not None and (node is None or node.conversation is None):
+        # no conditional expression: Streamlit would draw its value
+        if entry.session.running:
+            draw_running(entry)
+        else:
+            draw_broken_off(entry)
+    if family is not None and node is not None:
+        draw_family(family, node)
+    elif entry is None:
+        st.info("This conversation is not stored here.", icon=":material/search_off:")
+        draw_way_back()
+
+
+def draw_newest_branches() -> None:
+    if not draw_newest("fork", "Newest branches", _NEWEST):
+        st.info(
+            "No branches yet. Open a conversation and choose “Branch from here” to continue it with another "
+            "message, cast, persona or prompt.",
+            icon=":material/account_tree:",
+        )
+        with st.container(horizontal=True):
+            link("conversations", "Choose a conversation", "forum", conversations_part="Conversations")
+            link("live", "Start a consultation", "play_arrow")
+
+
+def draw_running(entry: WatchedSession) -> None:
+    """Draw a running consultation, and below it the form to branch from any message so far."""
+    if entry.parent:
+        st.caption("This branch is running. It joins the tree when it ends.")
+    draw_session(entry, branches=False)
+    with st.expander(
+        "Branch from this consultation while it runs",
+        icon=":material/fork_right:",
+        on_change="rerun",
+        expanded="fork" in st.query_params,
+    ) as form:
+        if form.open:
+            events = entry.session.snapshot()
+            branch_form(entry.trial_id, events, entry.case, "branches_running", session=entry.session)
+
+
+def draw_broken_off(entry: WatchedSession) -> None:
+    """Draw the messages of a consultation that was stopped early or is not in the database yet."""
+    session = entry.session
+    events = session.snapshot()
+    if session.error:
+        st.error(plain(session.error))
+    if any(isinstance(event, Finished) for event in events) and not session.error:
+        st.info("This consultation has ended and is being stored.", icon=":material/sync:")
+        st.button("Refresh", icon=":material/refresh:", key="branches_look_again")
+    else:
+        st.info("Stopped before its end, so not stored.", icon=":material/stop_circle:")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        draw_way_back()
+        draw_export_menu_watched([entry], key="branches_broken")
+    draw_messages(events, height=520, fw=entry.framework)
+
+
+def draw_way_back() -> None:
+    """Link to the parent of the conversation in the URL; the URL of a new branch names its parent."""
+    if (other := st.query_params.get("other")) and other != st.query_params.get("trial"):
+        link("branches", "Back to its parent", "account_tree", trial=other)
+
+
+def draw_family(tree: Tree, chosen: Node) -> None:
+    """Draw a family, and compare the conversation in the URL with another member."""
+    names = node_names(tree)
+    conversation = next((node.conversation for node in tree.nodes if node.conversation), None)
+    if conversation is not None:
+        branches = len(tree.nodes) - 1
+        count = f"{branches} branch{'es' if branches != 1 else ''}" if branches else "no branch yet"
+        st.markdown(
+            f"Case **{plain(case_name(conversation.case_key))}** · "
+            f"right answer **{plain(conversation.answer or 'unknown')}** "
+            f":gray[· {plain(conversation.specialty or 'no specialty')} · {count}]"
+        )
+    # compare with the conversation in the URL; otherwise with the parent or the newest branch
+    children = tree.children(chosen.trial_id)
+    other = tree.node(st.query_params.get("other", ""))
+    if other is None or other.trial_id == chosen.trial_id:
+        other = tree.node(chosen.parent) if chosen.parent is not None else children[-1] if children else None
+    if len(tree.nodes) > 1:
+        _draw_tree(tree, chosen, other, names)
+        _ask_pair(tree, chosen, other, names)
+    else:
+        st.info(
+            "No branch yet. Choose a message below, change its text or the cast, and continue.",
+            icon=":material/fork_right:",
+        )
+    if chosen.conversation is not None:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            link("conversations", "Open the transcript", "forum", trial=chosen.trial_id)
+            if chosen.parent is not None:
+                _draw_deletion(tree, chosen, names[chosen.trial_id])
+            draw_export_menu([n.trial_id for n in tree.nodes if n in (chosen, other) and n.conversation], "branches")
+    if (stored := reading(chosen.trial_id)) is not None:
+        has_messages = any(isinstance(event, Utterance) for event in stored.events)
+        expanded = has_messages and (len(tree.nodes) == 1 or "fork" in st.query_params)
+        name = names[chosen.trial_id]
+        with st.expander(f"Branch from a message of {name}", icon=":material/fork_right:", expanded=expanded):
+            branch_form(chosen.trial_id, stored.events, stored.case, "branches_form")
+    if other is not None:
+        first, second = sorted((chosen, other), key=tree.nodes.index)
+        draw_comparison(tree, first, second, (names[first.trial_id], names[second.trial_id]))
+
+
+def node_names(tree: Tree) -> dict[str, str]:
+    """Return trial → short name: “Original”, “Branch 1”, “Branch 1.1” and so on."""
+    places = {tree.root.trial_id: ""}
+    for node in tree.nodes:
+        for number, child in enumerate(tree.children(node.trial_id), start=1):
+            places[child.trial_id] = f"{places[node.trial_id]}.{number}".lstrip(".")
+    return {trial: f"Branch {place}" if place else "Original" for trial, place in places.items()}
+
+
+def changes_words(node: Node) -> str:
+    return "" if node.parent is None else "; ".join(node.changes) or f"continued again after message {node.turn}"
+
+
+def tree_chart(tree: Tree, chosen: str, other: str | None, *, dark: bool = False) -> go.Figure:
+    """Return the family as a tree: messages from left to right, one lane for each conversation.
+
+    A branch starts at the last message that it shares with its parent, on the lane that shows that message. The end of
+    a lane carries the verdict. A click on any point returns the trial’s id.
+    """
+    names, places = node_names(tree), {node.trial_id: place for place, node in enumerate(tree.nodes)}
+    doctors = sorted({node.conversation.doctor for node in tree.nodes if node.conversation})
+    colours = model_colours(doctors)
+    rows = []
+    for node in tree.nodes:
+        turn = max(node.turn or 0, 1)
+        above = tree.node(node.parent or "") or tree.root
+        while above.parent is not None and (above.turn or 0) >= turn:
+            above = tree.node(above.parent) or tree.root
+        verdicts = node.conversation.verdicts if node.conversation else {}
+        headline = next((name for name in _HEADLINE if verdicts.get(name) in VERDICT), None)
+        judged = f"{arm_in_words(headline)}: {VERDICT[verdicts[headline]][0]}" if headline else "no verdict"
+        length = f"{node.messages} messages" if node.conversation else _NOT_STORED
+        rows.append(
+            Lane(
+                node.trial_id,
+                names[node.trial_id],
+                colours[node.conversation.doctor] if node.conversation else GREY,
+                (node.turn or 0) + 1,
+                max(node.messages, turn),
+                None if node.parent is None else (places[above.trial_id], turn),
+                verdicts[headline] if headline else None,
+                f"{names[node.trial_id]}: {length}<br>{judged}",
+                looked_at=node.trial_id in (chosen, other),
+                chosen=node.trial_id == chosen,
+            )
+        )
+    return lanes(rows, {name: colours[doctor] for doctor, name in unique_names(doctors).items()}, dark=dark)
+
+
+def tree_table(tree: Tree) -> pd.DataFrame:
+    """Return one row for each conversation: cast, changes, how it ended, every verdict."""
+    names = node_names(tree)
+    conversations = [node.conversation for node in tree.nodes if node.conversation]
+    doctors = unique_names({conversation.doctor for conversation in conversations})
+    arms = [name for name in ARMS if any(name in conversation.verdicts for conversation in conversations)]
+    return pd.DataFrame(
+        [
+            {
+                "Conversation": names[node.trial_id],
+                "What changed": changes_words(node) or ("" if node.conversation else _NOT_STORED),
+                "Doctor": doctors[node.conversation.doctor] if node.conversation else "",
+                "Messages": node.messages or None,
+                "Ended by": END_SHORT[node.conversation.end_reason]
+                if node.conversation and node.conversation.end_reason
+                else "",
+                **{
+                    arm_in_words(name): verdict_in_brief(node.conversation.verdicts.get(name))
+                    if node.conversation
+                    else ""
+                    for name in arms
+                },
+                "Branched from": f"{names[node.parent]}, message {node.turn}" if node.parent else "",
+                "Trial": node.trial_id,
+            }
+            for node in tree.nodes
+        ]
+    )
+
+
+def _draw_tree(tree: Tree, chosen: Node, other: Node | None, names: dict[str, str]) -> None:
+    # a new key for each choice, so that Streamlit forgets the mark of the last click
+    key_suffix = f"{chosen.trial_id}_{len(tree.nodes)}"
+    key = (
+        "One lane for each conversation, coloured by its doctor; a branch leaves its parent after their last shared "
+        "message. Green dot: right; orange cross: wrong; open grey circle: not counted or not stored "
+        "(free response if asked)"
+    )
+    compared = " and ".join(names[node.trial_id] for node in (chosen, other) if node)
+    draw_figure(
+        lambda dark: tree_chart(tree, chosen.trial_id, other.trial_id if other else None, dark=dark),
+        f"branches_tree_{key_suffix}",
+        "The branches as a tree",
+        f"n = {len(tree.nodes)} conversations on "
+        f"{case_name(chosen.conversation.case_key) if chosen.conversation else 'one case'}. "
+        f"{key}. Bold: {compared}.",
+        on_point=lambda data: _show(str(data[0]), chosen, other),
+    )
+    st.caption(f"{key}. Click a lane to choose its conversation.")
+    table = tree_table(tree)
+    with st.expander(f"All {len(tree.nodes)} conversations as a table", icon=":material/table_rows:"):
+        draw_table(
+            table.drop(columns="Trial"),
+            f"branches_{key_suffix}",
+            {"Messages": st.column_config.NumberColumn(format="%d")},
+            on_row=lambda row: _show(tree.nodes[row].trial_id, chosen, other),
+            download="",
+            alt="The branches with what was changed and every verdict",
+        )
+        offer_csv(table, "branches")
+
+
+def _show(trial_id: str, chosen: Node, other: Node | None) -> None:
+    """Put another conversation into the URL; if it was the one compared with, the two change places."""
+    if trial_id == chosen.trial_id or _url_changed(chosen):
+        return
+    if other is not None and trial_id == other.trial_id:
+        st.query_params["other"] = chosen.trial_id
+    st.query_params["trial"] = trial_id
+    clear_parameters("fork")
+
+
+def _url_changed(chosen: Node) -> bool:
+    """Return whether the URL names another conversation: a control of the last rerun may still report once."""
+    return st.query_params.get("trial") != chosen.trial_id
+
+
+def _ask_pair(tree: Tree, chosen: Node, other: Node | None, names: dict[str, str]) -> None:
+    """Ask which two conversations are compared; the URL holds both."""
+    ids = [node.trial_id for node in tree.nodes]
+    changed = {node.trial_id: changes_words(node) for node in tree.nodes}
+    pair = {"trial": chosen.trial_id, "other": other.trial_id if other else ids[0]}
+    labels = {"trial": "Conversation", "other": "Compared with"}
+    for column, (name, trial_id) in zip(st.columns(2), pair.items(), strict=True):
+        options = [i for i in ids if name == "trial" or i != chosen.trial_id]
+        # a new key for each pair: the controls follow the URL, which holds ids instead of labels
+        key = f"branches_{name}_{chosen.trial_id}_{pair['other']}_{len(ids)}"
+
+        def change(name: str = name, key: str = key) -> None:
+            if name == "trial":
+                _show(st.session_state[key], chosen, other)
+            elif not _url_changed(chosen):
+                st.query_params["other"] = st.session_state[key]
+
+        column.selectbox(
+            labels[name],
+            options,
+            index=options.index(trial_id),
+            key=key,
+            on_change=change,
+            format_func=lambda i: f"{names[i]}: {changed[i]}" if changed[i] else names[i],
+        )
+
+
+def _draw_deletion(tree: Tree, chosen: Node, name: str) -> None:
+    """Ask before a branch is deleted, and say how many conversations go with it."""
+    deleted = [node.trial_id for node in (chosen, *tree.descendants(chosen.trial_id)) if node.conversation]
+    with st.popover("Delete this branch", icon=":material/delete:"):
+        more = len(deleted) - 1
+        count = f"{len(deleted)} conversation{'s' if more else ''}"
+        descendants = f" and {more} that branched off it" if more else ""
+        st.markdown(f"Deletes **{count}** for good: {name}{descendants}. The parent stays.")
+        st.button(
+            f"Delete {count}",
+            type="primary",
+            key=f"branches_delete_{chosen.trial_id}",
+            on_click=_delete,
+            args=(chosen, deleted),
+            **only("run"),
+        )
+
+
+def _delete(chosen: Node, deleted: Sequence[str]) -> None:
+    with show_errors(partial(st.toast, duration="long"), ":material/error:"):
+        delete_branch(chosen.trial_id)
+        sessions.drop_sessions(deleted)
+        st.query_params["trial"] = chosen.parent or ""
+        clear_parameters("other", "fork")

@@ -1,1 +1,0 @@
-"""Which simulated patients can be trusted: their errors, how often and where, and the rules compared with experts."""

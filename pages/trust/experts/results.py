@@ -1,0 +1,227 @@
+"""Results of reviews: counts while a review is blinded, then figures by model; the release; graders."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from core.frameworks.starts import ANNOTATIONS, REVIEW
+from core.jobs.judge import Judging
+from core.measures.agreement import AGREEMENT, ANSWERS, BY_MODEL, DIFFICULTY, STATUS, WORDS
+from core.measures.base import Result
+from core.measures.calibration import AUDIT, FIGURES, FORECAST
+from core.measures.experts.filling import can_fill, fill, read_filling
+from core.measures.experts.ratings import COMPLETENESS, has_decisions, sections_for
+from core.measures.experts.report import BASELINE, GRADERS, PAIRS, SHARES, printed_figures, read_decisions
+from core.measures.experts.workbooks import import_release_answers
+from core.measures.preferences import PREFERENCES
+from core.reviews.exchange import IMPORTED, RELEASE
+from core.reviews.reviewing import unblind
+from core.reviews.state import ReviewState
+from core.store.database import Store
+from core.store.queries.case_labels import LABEL_FIELDS
+from core.store.review_records import yes_no_questions
+from core.store.selection import Selection
+from pages.kit.cached import read
+from pages.kit.controls import choose
+from pages.kit.empty import draw_empty
+from pages.kit.jobs import draw_judging
+from pages.kit.look import LABEL_FIELD, counted, plain, show_errors
+from pages.kit.names import dataset_name, unique_names
+from pages.kit.navigation import link
+from pages.kit.section import draw_filled, draw_section
+from pages.kit.visitor import only
+from pages.trust.experts.data import SAMPLING, reviews
+from pages.trust.experts.reviews import draw_progress
+
+_ALL = Selection()
+
+
+def draw_figures(source: str, options: Mapping[str, Any]) -> Result | None:
+    """Draw all figures of a source’s decisions; return the shares of yes, or ``None`` without decisions."""
+    shares = draw_section(SHARES, _ALL, options=options, name=f"experts_shares_{source}", titled=False)
+    if shares is not None:
+        names = unique_names(row.label["model"] for row in shares.figures)
+        draw_section(PAIRS, _ALL, options=options, names=names, name=f"experts-pairs-{source}")
+    return shares
+
+
+def draw_agreement(source: str, *, by_model: bool = True) -> None:
+    """Draw how far the people and the models of a review agree; ``source`` is its id, or that of other experts."""
+    options = {"review": source}
+    if draw_section(AGREEMENT, _ALL, options=options, name="experts-agreement") and by_model:
+        draw_section(BY_MODEL, _ALL, options=options, name="experts-by-model")
+
+
+def draw_judge_status() -> None:
+    sections = (STATUS, FIGURES, FORECAST, AUDIT, ANSWERS, DIFFICULTY, WORDS)
+    draw_filled({str(section.options["part"]): section for section in sections}, _ALL, "judge")
+
+
+def draw_release() -> None:
+    """Draw the release’s figures next to the paper’s, or how to import the release."""
+    shares = draw_figures(RELEASE, {"published": True})
+    if shares is None:
+        return
+    draw_agreement(RELEASE)
+    st.caption(
+        "180 conversations of four models, two annotators; a third of the items is shared, a third person breaks ties "
+        "(Johri et al. 2025).",
+        help="The paper truncates percentages.",
+    )
+    printed = printed_figures()
+    terms = [row for row in shares.figures if row.label["question"] == yes_no_questions()["medical_terms"]]
+    yes, n = sum(row.more["yes"] for row in terms), sum(row.n or 0 for row in terms)
+    st.markdown(
+        f"**The patient** used medical terms in {yes} of {n} conversations ({100 * yes / max(1, n):.2f} %; printed "
+        f"{plain(printed['patient_ai_conversations_with_medical_language']['value'])} %)."
+    )
+    grader = printed["grader_ai_agreement_with_experts"]
+    st.markdown(
+        f"**The grader** agrees with the experts in {grader['value']} % as printed, over {grader['n']} cases, by the "
+        "agreement of counts."
+    )
+    draw_section(GRADERS, _ALL, name="experts-release-grader")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if st.button("Import these judgements", icon=":material/playlist_add:", **only("run")):
+            with show_errors(st.error):
+                new = import_release_answers(Store())
+                st.success(
+                    f"Imported {new.added:,} judgements of {new.items} conversations; {new.unchanged:,} were already "
+                    f"imported. {new.matched} of the conversations are stored."
+                )
+        st.caption("Imported judgements are attached to the stored conversations with the same text.")
+
+
+def draw_results() -> None:
+    """Ask for a review or the imported answers, and draw their figures."""
+    by_id = {state.review.review_id: state for state in reviews()}
+    options = [*by_id, *([IMPORTED] if read(read_decisions, imported=True) else [])]
+    if not options:
+        draw_empty("No results yet: plan a review, or import answers.", REVIEW, ANNOTATIONS, icon="rate_review")
+        return
+    source = choose(
+        "Judgements of",
+        options,
+        "experts_source",
+        names=lambda key: by_id[key].review.name if key in by_id else "Imported answers",
+    )
+    if source == IMPORTED:
+        if draw_figures(IMPORTED, {"imported": True}) is not None:
+            draw_agreement(IMPORTED)
+            draw_section(COMPLETENESS, _ALL, options={"review": IMPORTED}, name="experts-completeness")
+        return
+    state = by_id[source]
+    plan, unblinding = state.review.plan, state.review.unblinded
+    shared = sum(len(item.annotators) > 1 for item in state.items)
+    restricted = "".join(f" · {name.replace('_', ' ')}: {value or 'not given'}" for name, value in plan.where)
+    drawn = f"{len(state.items)} items drawn {SAMPLING[plan.sampling].lower()}, seed {plan.seed}"
+    st.caption(
+        f"{plain(state.form.title)}{plain(restricted)} · {drawn} · {shared} shared · "
+        f"annotators: {plain(', '.join(plan.annotators))}"
+    )
+    if state.form.final:
+        _draw_baseline(state)
+        if state.blinded:
+            _draw_unblinding(state)
+    elif unblinding is None:
+        _draw_counts(state)
+    else:
+        if unblinding.reason:
+            st.warning(
+                f"Unblinded by {plain(unblinding.by)} before all items were answered: “{plain(unblinding.reason)}”. "
+                f"{state.missing:,} answers are missing.",
+                icon=":material/visibility:",
+            )
+        else:
+            st.caption(f":material/visibility: Unblinded by {plain(unblinding.by)} when all items were answered.")
+        if has_decisions(state):
+            draw_figures(source, {"review": source})
+        if plan.kind == "conversations":
+            draw_section(COMPLETENESS, _ALL, options={"review": source}, name="experts-completeness")
+        for section in sections_for(state):
+            draw_section(section, _ALL, options={"review": source}, name=f"experts-{section.options['part']}")
+        draw_agreement(source, by_model=state.form.about in ("conversation", "answer"))
+        if state.form.about == "pair":
+            draw_section(PREFERENCES, _ALL, options={"review": source}, name="experts-preferences")
+        if any(question.values for question in state.form.questions):
+            _draw_judging(state)
+        if plan.kind == "answers":
+            draw_section(GRADERS, _ALL, options={"review": source}, name="experts-trust")
+        if can_fill(state):
+            _draw_filling(state)
+
+
+def _draw_judging(state: ReviewState) -> None:
+    """Draw the start of a job in which a model answers the form of a review, too."""
+    with st.expander("Have a model judge these items", icon=":material/rate_review:"):
+        draw_judging(Judging(state.form.name, review=state.review.review_id), "experts_rating")
+
+
+def _draw_filling(state: ReviewState) -> None:
+    """Draw what the decided answers fill in for the cases, and the button that stores it."""
+    st.header("Fill the cases", anchor=False)
+    filling = read(read_filling, state.review.review_id)
+    parts = [
+        f"{LABEL_FIELD[name]}: {counted(count, 'case')}" for name in LABEL_FIELDS if (count := filling.count(name))
+    ]
+    st.caption(
+        f"The decided answers become labels of the cases. {'; '.join(parts) or 'No answer is decided'}. An accepted "
+        "answer counts if more than half of a case’s annotators named it."
+    )
+    if filling.left_out:
+        reasons = ", ".join(f"{count:,} {plain(reason)}" for reason, count in filling.left_out.items())
+        st.caption(f"Answers that fill nothing: {reasons}.")
+    if filling.minority:
+        with st.expander(f"{counted(len(filling.minority), 'case')} with answers that fewer named"):
+            rows = [{"Case": key, "Named": "; ".join(names)} for key, names in filling.minority.items()]
+            st.dataframe(rows, hide_index=True)
+            st.caption("To accept one of them, write it into the case’s row on Cases, under Labels.")
+    if filling.labels and st.button("Fill the cases", icon=":material/label:", key="experts_fill", **only("run")):
+        with show_errors(st.error):
+            st.success(f"Stored {counted(fill(Store(), state)[1], 'label')}; those in force already stay as they are.")
+    link("cases", "See the labels", "label", dataset=state.review.plan.case_set, cases_tab="Labels")
+
+
+def _draw_counts(state: ReviewState) -> None:
+    counts = {"Items": len(state.items), "Answers missing": state.missing, "Open ties": len(state.open_ties())}
+    for column, (label, count) in zip(st.columns(3), counts.items(), strict=True):
+        column.metric(label, count)
+    draw_progress([state], "experts_counts", ["Review", "About", "Names"])
+    _draw_unblinding(state)
+
+
+def _draw_unblinding(state: ReviewState) -> None:
+    missing = state.missing
+    st.markdown("**Unblind**")
+    st.caption(
+        "Ends the review: shows the names of models, and the answers in figures and exports. After that, answers "
+        "cannot be changed."
+    )
+    with st.form("experts_unblind", border=True):
+        by = st.text_input("Your name", key="experts_unblind_by")
+        reason = ""
+        if missing:
+            reason = st.text_input(
+                f"Why before the last {missing:,} answers? The reason is stored.", key="experts_unblind_reason"
+            )
+        if st.form_submit_button("Unblind the review", icon=":material/visibility:", **only("run")):
+            with show_errors(st.warning):
+                unblind(Store(), state.review.review_id, by, reason)
+                st.rerun()
+
+
+def _draw_baseline(state: ReviewState) -> None:
+    draw_progress([state], "experts_counts", ["Review", "About", "Names", "Ties waiting"])
+    doctors = tuple(f"human/{name}" for name in state.review.plan.annotators)
+    draw_section(
+        BASELINE,
+        Selection(models=doctors, formats=("vignette",)),
+        name="experts-baseline",
+        empty="The answers are counted when all are given, or the review is unblinded.",
+    )
+    st.caption(
+        f"This review: {state.review.plan.order_in_words}; vignettes of "
+        f"{plain(dataset_name(state.review.plan.case_set))}."
+    )
+    link("accuracy", "Compare with models on Accuracy", "bar_chart")
