@@ -47,6 +47,16 @@ settings.register_profile("thorough", max_examples=1000, deadline=None)
 settings.load_profile("dev")
 
 
+def pytest_configure() -> None:
+    """Put the folders of tests into memory where there is room: every write to a database waits for a disk.
+
+    The folder of a test that passed is removed at once (pyproject.toml), so that a run needs little memory.
+    """
+    memory = "/dev/shm"
+    if os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 4_000_000_000:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", memory)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put tests that drive a browser first, or skip them without a browser; the others keep their order.
 

@@ -9,25 +9,38 @@ import shutil
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import orjson
 import pyarrow as pa
 import pytest
 
-from core.journal import DeletedLine, JournalLine, ReplyLine, RowLine, journal_path
+from core.errors import AnamnesisError
+from core.events import Utterance
+from core.journal import DeletedLine, JournalLine, ReplyLine, RowLine, SpokenLine, WrittenLine, journal_path, line_bytes
 from core.report import bundle
 from core.report.bundle import Cells, differing_cells, make_bundle
 from core.report.bundle_check import verify_bundle
-from core.report.bundle_journals import Belonging, job_lines
+from core.report.bundle_journals import BLINDED, OTHER_RUNS, Belonging, job_lines, peoples_lines, without_texts
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.judgements import add_judgements
 from core.store.queries.trials import done_trial_ids
 from core.store.tables import TABLES
-from core.store.written import write
+from core.store.written import JournalContents, write
 from tests.core.jobs.workshop import core, run_ids
-from tests.core.store.builders import a_call, a_case, a_header, a_trial, as_released, write_journal
+from tests.core.store.builders import (
+    a_call,
+    a_case,
+    a_header,
+    a_trial,
+    answered,
+    as_released,
+    graded,
+    grades,
+    write_journal,
+)
 from tests.support.answering import an_answer
 from tests.support.campaigns import BESIDE_RULES
 from tests.support.fake_provider import FakeProvider, running
@@ -85,7 +98,7 @@ def open_db(tmp_path_factory: pytest.TempPathFactory, provider: FakeProvider) ->
 
 @pytest.fixture(scope="module")
 def open_bundle(open_db: Path) -> Path:
-    return bundled(open_db, open_db.parent / "study.zip")
+    return bundled_accuracy(open_db, open_db.parent / "study.zip")
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +121,13 @@ def bundled(db: Path, out: Path, *options: str) -> Path:
     made = core(db, "bundle", "make", *run_ids(db), "--out", str(out), *options)
     assert made.returncode == 0, made.stderr
     return out
+
+
+def bundled_accuracy(db: Path, out: Path) -> Path:
+    """Make a bundle with no figures but accuracy, with and without specialties: the others take most of the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bundle, "FIGURES", bundle.FIGURES[:2])
+        return bundled(db, out)
 
 
 def edited(bundle: Path, out: Path, edit: Callable[[dict[str, bytes]], None], *, hashed: bool = False) -> Path:
@@ -180,7 +200,7 @@ def test_the_bundle_contains_what_the_figures_depend_on(open_bundle: Path, open_
 
 @pytest.mark.slow
 def test_equal_contents_give_equal_bytes(open_db: Path, open_bundle: Path, tmp_path: Path) -> None:
-    again = bundled(open_db, tmp_path / "again.zip")
+    again = bundled_accuracy(open_db, tmp_path / "again.zip")
     assert again.read_bytes() == open_bundle.read_bytes()
 
 
@@ -384,6 +404,98 @@ def test_results_of_jobs_belong_to_their_runs(tmp_path: Path, monkeypatch: pytes
         assert "judged run-a" in journal, table
         assert "run-a/1/0" in journal, table
         assert "run-b" not in journal, table
+
+
+OF_RUN_A = Belonging(frozenset({"a"}), frozenset({"a/1/0"}), frozenset({"ours/1"}), {"ours/2": "hash of the stand-in"})
+"""The run a with a trial on a case with an open licence; the text of the case ours/2 may not leave."""
+
+
+def case_label(case: str, field: str = "accepted", **changes: str) -> dict[str, Any]:
+    label = {"case_key": case, "text_hash": "h", "field": field, "value": "Gout", "origin": "person", "made_by": "Ann"}
+    return {**label, "note": "as the text says", "made_at": 4.0, **changes}
+
+
+def test_labels_that_quote_a_withheld_case_stay_here() -> None:
+    own, plain = case_label("ours/1"), case_label("ours/2", "urgency", value="2")
+    table: list[tuple[dict[str, Any], dict[str, Any] | None]] = [
+        (own, own),
+        (case_label("ours/3"), None),
+        (case_label("ours/2"), None),
+        (plain, {**plain, "text_hash": "hash of the stand-in", "note": ""}),
+    ]
+    assert [OF_RUN_A.label(label) for label, _ in table] == [expected for _, expected in table]
+
+
+def test_entries_of_people_leave_with_their_runs_and_cases() -> None:
+    def line(line_id: str, kind: str, **what: Any) -> WrittenLine:
+        return WrittenLine(line_id=line_id, kind=kind, at=5.0, by="Ann", what=what)
+
+    def a_review(review: str, *trials: str) -> WrittenLine:
+        items = [{"item": f"talk:{trial}", "number": n, "annotators": ["Ann"]} for n, trial in enumerate(trials)]
+        plan = json.dumps({"kind": "conversations", "number": len(trials), "annotators": ["Ann"]})
+        fields = {"review_id": review, "name": review, "kind": "conversations", "plan": plan, "created_at": 4.0}
+        return line(f"review {review}", "review", **fields, items=items)
+
+    def unblinded(review: str) -> WrittenLine:
+        by = {"unblinded_by": "Ann", "reason": "", "unblinded_at": 6.0}
+        return line(f"unblinding {review}", "unblinding", review_id=review, **by)
+
+    def labelled(run: str) -> WrittenLine:
+        return line(f"label {run}", "label", run_id=run, name="mine", tags=[], note="", labelled_at=5.0)
+
+    def facts(case: str) -> WrittenLine:
+        return line(f"facts {case}", "facts", case_key=case, made_by="Ann", made_at=5.0, facts=[], content_hash="h")
+
+    lines = [
+        *(a_review("own", "a/1/0"), unblinded("own")),
+        a_review("blinded", "a/1/0"),
+        *(a_review("both", "a/1/0", "b/1/0"), unblinded("both")),
+        *(a_review("foreign", "b/1/0"), unblinded("foreign")),
+        *(labelled("a"), labelled("b"), facts("ours/1"), facts("ours/9")),
+        *(line(f"case {n}", "case_label", **case_label(f"ours/{n}")) for n in (1, 2, 3)),
+    ]
+    contents = cast(JournalContents, SimpleNamespace(counting={each.line_id: each for each in lines}))
+    leaving = peoples_lines(contents, OF_RUN_A)
+    assert {each.line_id for each in leaving.lines} == {
+        "review own", "unblinding own", "label a", "facts ours/1", "case 1",
+    }  # fmt: skip
+    assert leaving.left_out == {BLINDED: 1, OTHER_RUNS: 1}
+    assert not [each for each in leaving.lines if each.kind in ("review", "unblinding") and "Ann" in str(each.what)]
+
+
+def test_a_line_of_a_withheld_run_has_no_word_of_its_conversation() -> None:
+    secret = "A stonemason from Aberlour."
+    call = a_call("c1", response=secret, reasoning=secret, request={"messages": [{"role": "user", "content": secret}]})
+    events = [call, Utterance(turn=0, role="patient", text=secret), answered(response=secret)]
+    lines: list[JournalLine] = [
+        a_trial(events),
+        ReplyLine(run_id="run", trial_id="t", unit="t", key="k", number=0, place=0, call=call.call),
+        grades("run/1/0", graded("correct", extracted=secret)).model_copy(update={"answers": [events[2]]}),
+        DeletedLine(run_id="run", trial_id="run/1/0"),
+    ]
+    for line in lines:
+        public = without_texts(line)
+        assert public is not None
+        assert (public.type, b"stonemason" in line_bytes(public)) == (line.type, False)
+    assert without_texts(lines[3]) == lines[3]
+    assert without_texts(SpokenLine(run_id="run", trial_id="t", role="doctor", text=secret, at=1.0)) is None
+
+
+def test_rows_of_a_job_leave_with_their_cases_and_a_line_in_writing_is_left_out(store: Store) -> None:
+    rows = [
+        RowLine(table="case_labels", row=case_label(f"ours/{n}", made_by="openai/j", origin="model")) for n in (1, 2, 3)
+    ]
+    path = write_journal(store.journals, "job", *rows)
+    with path.open("ab") as file:
+        file.write(b'{"type":"row","table":"case_la')
+    leaving = [orjson.loads(line) for line in job_lines(path, OF_RUN_A, frozenset())]
+    assert [line["row"] for line in leaving] == [case_label("ours/1", made_by="openai/j", origin="model")]
+    with path.open("ab") as file:
+        file.write(b"\n")
+    with pytest.raises(AnamnesisError, match="is damaged: see"):
+        list(job_lines(path, OF_RUN_A, frozenset()))
+    run = write_journal(store.journals, "run", a_header(), a_trial())
+    assert list(job_lines(run, OF_RUN_A, frozenset())) == []
 
 
 @pytest.mark.slow
