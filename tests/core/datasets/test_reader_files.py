@@ -412,7 +412,7 @@ def test_records_are_found_in_the_outermost_value_of_json() -> None:
         ({"a": ["Gout", "Croup"], "b": [1, 2]}, [{"a": "Gout", "b": 1}, {"a": "Croup", "b": 2}]),
         ({"a": {"0": "Gout", "1": "Croup"}}, [gout, croup]),
         ({"version": 1, "cases": [gout, croup]}, [gout, croup]),
-        ({"cases": [gout], "more": [croup]}, None),
+        ({"cases": [gout], "more": [croup, gout]}, None),
         ({"a": {"x": 1}, "b": {"x": 2}}, None),
         ({"cases": [gout], "b": 1, "c": 2, "d": 3}, None),
         ({}, None),

@@ -235,6 +235,7 @@ def test_recorded_parts_do_not_repeat_long_texts_of_the_request(played: Played) 
         assert len(recorded) < len(sent) + 400 * len(step.call.parts)
 
 
+@CRAFTMD_FIRST
 def test_an_edited_part_is_sent_literally_and_the_rest_unchanged(played: Played) -> None:
     for step in called(played.trial):
         if "#" in step.key:
@@ -385,6 +386,7 @@ def first_reply(trial: TrialRecord) -> int:
     return next(event.turn for event in messages if event.turn > 0 and event.role == "patient")
 
 
+@CRAFTMD_FIRST
 def test_a_fork_repeats_no_request(played: Played) -> None:
     trial = played.trial
     calls, tokens = spent()

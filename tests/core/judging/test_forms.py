@@ -194,7 +194,7 @@ def test_errors_of_a_judge_differ_only_where_enough_cases_show_it() -> None:
     assert "a +0.00 (n = 30)" in text
     assert "b +1.00 (n = 30)" in text
     assert list(differing_errors({"a": judged(1.0, 30), "b": judged(1.0, 30)})) == []
-    assert list(differing_errors({"a": judged(1.0, 30), "b": judged(0.0, 3)})) == []  # too few cases
+    assert list(differing_errors({"a": judged(1.0, 30), "b": judged(0.0, 1)})) == []  # too few cases
     ((text, _),) = differing_errors({"a": judged(1.0, 30), "b": judged(None, 30)})
     assert "on a only" in text
 

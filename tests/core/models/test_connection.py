@@ -49,7 +49,7 @@ def serving(status: int = 200, kind: str = "text/html", body: str = "<html>Welco
         def log_message(self, *_: object) -> None: ...
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         try:
             yield f"http://127.0.0.1:{server.server_address[1]}/v1"
         finally:

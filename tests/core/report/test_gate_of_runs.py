@@ -244,6 +244,11 @@ def test_the_command_prints_json_and_takes_the_outcome_and_margin_of_the_run(
     printed = json.loads(capsys.readouterr().out)
     assert (printed["verdict"], printed["status"], printed["n_cases"]) == ("fail", 1, N)
     assert printed["difference"] == pytest.approx(-1 / 3)
+    assert main([*against[:-1], "--arm", "vignette:frq", "--margin", "0.1"]) == 1
+    text = capsys.readouterr().out
+    assert text.startswith("Fail. ")
+    for words in ("0.667 against 1.000", "-0.333 (", "60, 20 discordant: 0 improved, 20 regressed", "margin 0.1"):
+        assert words in text
     assert main(against) == 0
     printed = json.loads(capsys.readouterr().out)
     assert (printed["verdict"], printed["outcome"], printed["margin"]) == ("pass", "vignette:frq", 0.5)

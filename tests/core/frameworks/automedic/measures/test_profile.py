@@ -74,7 +74,9 @@ def test_the_values_of_cases_are_those_of_the_parts_that_are_means(tmp_path: Pat
 
 
 def listed(request: MetricRequest, **options: Any) -> list[dict[str, Any]]:
-    return [row.cells(plain=True) if isinstance(row, Row) else row for row in report.rows(request, **options)]
+    """Return the rows as JSON has them: a number that is not there is null."""
+    rows = [row.cells(plain=True) if isinstance(row, Row) else row for row in report.rows(request, **options)]
+    return [{k: None if isinstance(v, float) and math.isnan(v) else v for k, v in row.items()} for row in rows]
 
 
 def test_every_part_of_the_report_of_six_items(tmp_path: Path) -> None:
@@ -96,14 +98,16 @@ def test_every_part_of_the_report_of_six_items(tmp_path: Path) -> None:
     assert [row["trial_id"] for row in rows("failures") if row["kind"] == "invalid_answer"] == ["run/6/0"]
     (habit,) = rows("habits")
     assert (habit["queries"], habit["endings"]) == (17, "end_tag=4 turn_cap=1 no_tag=1")
-    assert {row["measure"]: row["n"] for row in rows("queries")}["queries"] == 6
+    queries = {row["measure"]: row["value"] for row in rows("queries")}
+    assert (queries["to_staff"], queries["repeated"]) == (pytest.approx(2 / 17), pytest.approx(1 / 17))
     assert {row["ending"]: row["count"] for row in rows("endings")} == {"end_tag": 4, "turn_cap": 1, "no_tag": 1}
     assert {row["misuse"]: row["count"] for row in rows("misuses")}["text_outside"] == 2
     assert {row["rating"]: row["count"] for row in rows("rating_shares")}["not read"] == 1
     assert rows("ratings")[0]["words"] == "I would give 1."
     assert len(rows("items")) == 7
     assert {row["value"] for row in rows("normalised")} == {None}, "one seat has no scale"
-    assert [row["n"] for row in rows("points")] == [6]
+    (point,) = rows("points")
+    assert (point["conversation"], point["static"], point["n_items"]) == (0.5, pytest.approx(4 / 6), 6)
     assert [(row["group"], row["n"], row["slope"]) for row in rows("fit")] == [("all", 1, None), ("openai", 1, None)]
     assert {row["measure"]: row["n_items"] for row in rows("accuracies")} == {
         "acc_conv": 6, "acc_static": 6, "acc_conv_all": 6, "acc_static_all": 7,
