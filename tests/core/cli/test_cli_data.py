@@ -166,7 +166,7 @@ def test_a_rubric_of_a_known_name_gets_a_new_version_only_on_request(
     assert "manners" in run_command(capsys, "rubrics", "list")[1]
     assert run_command(capsys, "rubrics", "lint", "manners")[1].startswith("manners: 1 criteria for 0 cases")
     _, text, _ = run_command(capsys, "rubrics", "export", "manners")
-    assert read_yaml(text, "manners")["all"] == [{"id": "greets-the-patient", **BY_HAND}]
+    assert read_yaml(text, "manners")["all"] == [{"id": "c1", **BY_HAND}]
     assert run_command(capsys, "rubrics", "export", "manners", "--out", str(tmp_path / "m.yaml"))[0] == 0
     assert (tmp_path / "m.yaml").read_text(encoding="utf-8") == text
     status, _, err = run_command(capsys, "rubrics", "delete", "manners")

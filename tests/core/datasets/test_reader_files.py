@@ -381,7 +381,6 @@ def test_a_file_beyond_a_limit_is_refused_in_a_sentence(
         ("t.parquet", None, {"MAX_ROWS": 2}, "more rows than are read"),
         ("t.parquet", None, {"MAX_BYTES": 5}, "MB: a list of cases has"),
         ("t.xlsx", None, {"MAX_IN_MEMORY_BYTES": 50}, "unpacks to more than is read of a workbook"),
-        ("t.xlsx", None, {"_MOST_WORDS_OF_A_BOOK": 5}, "unpacks to more than is read of a workbook"),
         ("t.xlsx", None, {"_MAX_SHEET_ROWS": 1}, "it has a row after row 1"),
     ]
     for name, content, limits, words in table:

@@ -365,7 +365,8 @@ def test_records_that_a_published_layout_does_not_have(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cop=2 is not known"):
         read("medmcqa.json", columns={"cop": "2"})
     hidden = read_cases(written(tmp_path, [{**record, "cop": -1} for record in records("medmcqa.json")[:1]]), "d")
-    assert (hidden.cases, hidden.remarks, len(hidden.rejected)) == ([], [], 1)
+    assert (hidden.cases, len(hidden.rejected)) == ([], 1)
+    assert not [words for _, words in hidden.remarks if "cop counts" in words]
 
 
 def test_agentclinic_sorts_its_tests_and_tells_who_the_patient_is(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_a_redirect_is_followed_to_the_same_server_only() -> None:
         ("https://a.example/v1", "http://a.example/v1", "from https to http"),
         ("https://a.example/v1", "https://a.example:8443/v1", "another one (a.example:8443)"),
         ("http://a.example:8080/v1", "http://a.example/v1", "another one (a.example:80)"),
-        ("https://a.example/v1", "https://[", "no address"),
+        ("https://a.example/v1", "https://a.example:port/", "no address"),
     ]
     wrong = []
     for url, location, words in table:

@@ -26,7 +26,9 @@ from core.report.bundle_journals import BLINDED, OTHER_RUNS, Belonging, job_line
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.judgements import add_judgements
-from core.store.queries.trials import done_trial_ids
+from core.store.queries.trials import conversations, done_trial_ids
+from core.store.run_files import header_with_cases, read_run_tables, write_run_tables
+from core.store.selection import Selection
 from core.store.tables import TABLES
 from core.store.written import JournalContents, write
 from tests.core.jobs.workshop import core, run_ids
@@ -435,7 +437,7 @@ def test_labels_that_quote_a_withheld_case_stay_here() -> None:
 
 
 def test_entries_of_people_leave_with_their_runs_and_cases() -> None:
-    def line(line_id: str, kind: str, **what: Any) -> WrittenLine:
+    def line(line_id: str, kind: str, /, **what: Any) -> WrittenLine:
         return WrittenLine(line_id=line_id, kind=kind, at=5.0, by="Ann", what=what)
 
     def a_review(review: str, *trials: str) -> WrittenLine:
@@ -487,6 +489,35 @@ def test_a_line_of_a_withheld_run_has_no_word_of_its_conversation() -> None:
         assert (public.type, b"stonemason" in line_bytes(public)) == (line.type, False)
     assert without_texts(lines[3]) == lines[3]
     assert without_texts(SpokenLine(run_id="run", trial_id="t", role="doctor", text=secret, at=1.0)) is None
+
+
+def test_the_rows_of_an_imported_run_move_with_or_without_its_texts(tmp_path: Path) -> None:
+    store = copy_of(campaign, tmp_path / "here")
+    as_released(store, "run-a")
+    with store.read() as cursor:
+        header = header_with_cases(cursor, "run-a")
+        expected = {c.trial_id: c.verdicts for c in conversations(cursor, Selection(runs=["run-a"]), limit=None)}
+        with pytest.raises(AnamnesisError, match="There is no run 'none'"):
+            header_with_cases(cursor, "none")
+        for withheld in ("", "not passed on"):
+            folder = tmp_path / f"rows {withheld}"
+            folder.mkdir()
+            written = "".join(path.read_text() for path in write_run_tables(cursor, "run-a", folder, withheld))
+            assert ("A lump on my neck" in written) == ("**Final Diagnosis:** Eczema" in written) == (not withheld)
+            assert ("not passed on" in written) == bool(withheld)
+    for withheld in ("", "not passed on"):
+        other = Store(tmp_path / f"there {withheld}" / "anamnesis.duckdb")
+        with other.write() as connection:
+            read_run_tables(connection, header, tmp_path / f"rows {withheld}")
+        with other.read() as cursor:
+            found = {c.trial_id: c.verdicts for c in conversations(cursor, Selection(runs=["run-a"]), limit=None)}
+        assert found == expected
+    (tmp_path / "rows " / "answers.jsonl").write_text("[1]\n")
+    with (
+        pytest.raises(AnamnesisError, match="The rows of answers of run run-a cannot be read"),
+        Store(tmp_path / "third" / "anamnesis.duckdb").write() as connection,
+    ):
+        read_run_tables(connection, header, tmp_path / "rows ")
 
 
 def test_rows_of_a_job_leave_with_their_cases_and_a_line_in_writing_is_left_out(store: Store) -> None:

@@ -130,8 +130,9 @@ def test_shares_by_group_levels_and_what_is_too_late_by_hand(store: Store, monke
         quoted = (Quotation(number, f"words {number}"),)
         judge = Judge("openai/a", "model", "p")
         answer = Judgement(
-            f"talk:{number}", FORCED, "level", judge, given, 1.0, quotations=quoted, reason=f"reason {number}", **fields
-        )
+            subject=f"talk:{number}", form=FORCED, question="level", judge=judge, value=given, at=1.0,
+            quotations=quoted, reason=f"reason {number}", **fields,
+        )  # fmt: skip
         return TriagedConversation(
             trial_id=str(number), model="openai/a", doctor="openai/a", case_key=f"ours/{number}", dataset="ours",
             specialty=specialty, ended=True, served=None, level=level, source="person", answer=answer,
