@@ -212,6 +212,7 @@ def test_equal_contents_give_equal_bytes(open_db: Path, open_bundle: Path, tmp_p
     assert again.read_bytes() == open_bundle.read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("only_accuracy")
 def test_a_changed_byte_of_a_journal_is_named(open_bundle: Path, tmp_path: Path) -> None:
     changed = edited(open_bundle, tmp_path / "changed.zip", make_wrong)
@@ -221,6 +222,7 @@ def test_a_changed_byte_of_a_journal_is_named(open_bundle: Path, tmp_path: Path)
     assert core(tmp_path / "a.duckdb", "bundle", "verify", str(changed)).returncode == 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("only_accuracy")
 def test_a_changed_verdict_changes_figures_even_if_the_manifest_was_changed_to_fit(
     open_bundle: Path, tmp_path: Path

@@ -295,7 +295,7 @@ def test_what_journals_delete_is_not_copied(store: Store) -> None:
 
 @pytest.fixture
 def same_order() -> Iterator[None]:
-    """Put tables that a test takes away back in their order: the schema depends on it, so that each store is renewed."""
+    """Put tables that a test takes away back in their order: in another order every stored database is an older one."""
     before = [(tables, dict(tables)) for tables in (TABLES, KINDS)]
     yield
     for tables, declared in before:
