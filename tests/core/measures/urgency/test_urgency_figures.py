@@ -159,13 +159,13 @@ def test_shares_by_group_levels_and_what_is_too_late_by_hand(store: Store, monke
         0.5, 0, 0.5, 0.25,
     ]  # fmt: skip
     assert whole["exact"]["excluded"] == {"conversation broke off": 1, "no level": 1, reason_of("timeout"): 1}
-    assert (whole["unanswered"]["share"], whole["unanswered"]["n"]) == (pytest.approx(1 / 5), 5)
+    assert (whole["unanswered"]["share"], whole["unanswered"]["n_cases"]) == (pytest.approx(1 / 5), 5)
     for by, expected in (
         ("level", {f"1 {LEVELS[1]}": (0.5, 2), f"2 {LEVELS[2]}": (0.5, 2)}),
         ("specialty", {"Cardiology": (1.0, 1), "Dermatology": (0.5, 2), "unknown": (0.0, 1)}),
         ("dataset", {"ours": (0.5, 4)}),
     ):
-        exact = {row[by]: (row["share"], row["n"]) for row in rows(by=by) if row["figure"] == "exact"}
+        exact = {row[by]: (row["share"], row["n_cases"]) for row in rows(by=by) if row["figure"] == "exact"}
         assert exact == expected
     table = rows(part="levels")
     assert [[row[f"given {level}"] for level in LEVELS] + [row["unanswered"]] for row in table][:2] == [
