@@ -39,25 +39,28 @@ WAYS = (
     "report ratings --review Talks --part words",
     "report ratings --review Vignettes --part words",
     "report experts --review Talks",
+    "report agreement --review Pairs",
+    "report preferences",
     "report experts --review Vignettes --part baseline",
     "runs --format json",
 )
 
 
+def begin_review(store: Store, name: str, kind: str, question: str) -> None:
+    """An open review in which Ada wrote a token, in an answer, a comment and a highlight; Ben has answered nothing."""
+    a_review(store, name, kind=kind, number=2, shared=1)
+    number = state_of(store, name).items_for("Ada")[0].number
+    record(store, name, number, "Ada", question, f"{TOKEN}, a fact")
+    record(store, name, number, "Ada", COMMENT, f"{TOKEN} in a comment")
+    words = [Quotation(0, "What", start=0, end=4, comment=f"{TOKEN} at words")]
+    record(store, name, number, "Ada", HIGHLIGHT, words=words)
+
+
 def reviews_in_progress(store: Store) -> None:
+    """Two such reviews, and one of vignettes that Ada answered with the token."""
     store_conversations(store)
-    begin_reviews(store)
-
-
-def begin_reviews(store: Store) -> None:
-    """Three open reviews in which Ada wrote a token, in values, comments and highlights; Ben has answered nothing."""
-    for name, kind, question in (("Talks", "conversations", "missing_facts"), ("Pairs", "preference", "why")):
-        a_review(store, name, kind=kind, number=2, shared=1)
-        number = state_of(store, name).items_for("Ada")[0].number
-        record(store, name, number, "Ada", question, f"{TOKEN}, a fact")
-        record(store, name, number, "Ada", COMMENT, f"{TOKEN} in a comment")
-        words = [Quotation(0, "What", start=0, end=4, comment=f"{TOKEN} at words")]
-        record(store, name, number, "Ada", HIGHLIGHT, words=words)
+    begin_review(store, "Talks", "conversations", "missing_facts")
+    begin_review(store, "Pairs", "preference", "why")
     a_review(store, "Vignettes", kind="baseline", number=2, shared=1)
     for item in state_of(store, "Vignettes").items_for("Ada"):
         record(store, "Vignettes", item.number, "Ada", "frq", TOKEN)

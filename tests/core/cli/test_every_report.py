@@ -27,7 +27,7 @@ from core.measures.registry import metrics
 from core.reviews.reviewing import unblind
 from core.store.database import Store
 from core.store.selection import Selection
-from tests.core.cli.test_blinded_reviews import TOKEN, begin_reviews
+from tests.core.cli.test_blinded_reviews import TOKEN, begin_review
 from tests.core.cli.test_conditions import store_run
 from tests.core.frameworks.automedic.measures.consultations import a_consultation, automedic
 from tests.core.measures.experts.reviews import a_review, answer_all, store_conversations
@@ -50,7 +50,7 @@ PICTURES = 5
 def study(store: Store) -> None:
     """Runs of three frameworks, of two patients and with beliefs; a review and a rubric with all their verdicts.
 
-    Three more reviews are in progress, whose answers have a token.
+    One more review is in progress, whose answers have a token.
     """
     campaign(store)
     store_run(store, "probed", patient="openai/other")
@@ -61,7 +61,7 @@ def study(store: Store) -> None:
     for expert in ("Ada", "Ben"):
         answer_all(store, review, expert)
     unblind(store, "First", "Ada", "a test")
-    begin_reviews(store)
+    begin_review(store, "Talks", "conversations", "missing_facts")
     store_judged(store)
 
 
