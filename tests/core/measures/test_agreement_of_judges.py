@@ -202,6 +202,8 @@ def test_agreement_has_people_models_and_repeats_by_question(reviewed: Store) ->
     assert {row["question"] for row in of_two} == {"Polite", "Warmth"}
     by_model = rows(reviewed, by="model")
     assert {row["model"] for row in by_model} == set(MODELS)
+    by_condition = rows(reviewed, by="condition")
+    assert {(row["model"], row["question"]) for row in by_condition} == {(model, "all") for model in MODELS}
 
 
 def test_the_status_of_a_judge_is_bound_to_its_prompts_and_the_question(reviewed: Store) -> None:
