@@ -49,7 +49,6 @@ def findings(store: Store) -> dict[tuple[str, str], str]:
     return {(finding.kind, finding.where): finding.words for finding in verify(store).findings}
 
 
-@pytest.mark.slow
 def test_trials_that_only_the_database_lacks_come_back_from_the_journal(store: Store) -> None:
     before = rows(store)
     for table in before:
@@ -63,7 +62,6 @@ def test_trials_that_only_the_database_lacks_come_back_from_the_journal(store: S
     assert rows(store) == before
 
 
-@pytest.mark.slow
 def test_wrong_counts_are_reported_and_counted_again(store: Store) -> None:
     change(store, "UPDATE tallies SET n = n + 1 WHERE run_id = 'run-a' AND loose = 'correct'")
     change(store, "DELETE FROM judged WHERE run_id = 'run-b'")
@@ -133,7 +131,6 @@ def test_a_deleted_run_is_not_missing(store: Store, capsys: pytest.CaptureFixtur
     )
 
 
-@pytest.mark.slow
 def test_a_backup_is_restored_unchanged(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (store.path.parent / "images").mkdir()
     (store.path.parent / "images" / "a.png").write_bytes(b"picture")
