@@ -144,6 +144,7 @@ def test_a_restarted_process_finds_its_batch_again(
     assert len(provider.made) == 1
 
 
+@pytest.mark.slow
 def test_replies_that_were_not_journaled_are_fetched_again(
     provider: BatchProvider, own: Path, conversations: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
