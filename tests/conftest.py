@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import functools
 import gc
+import math
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 # Tests run side by side, where threads that spin while they wait cost more than they bring. Set before torch loads.
@@ -26,6 +29,7 @@ import typer.main
 from hypothesis import settings
 
 from core.browser import find_browser
+from core.cli import app
 from core.store import database, lease, schema
 from core.store.database import Store
 from tests.support.chromium import NO_BROWSER
@@ -45,6 +49,16 @@ EngineOf = Callable[[Path], duckdb.DuckDBPyConnection]
 settings.register_profile("dev", max_examples=25, deadline=None)
 settings.register_profile("thorough", max_examples=1000, deadline=None)
 settings.load_profile("dev")
+
+
+def pytest_configure() -> None:
+    """Put the folders of tests into memory where there is room: every write to a database waits for a disk.
+
+    The folder of a test that passed is removed at once (pyproject.toml), so that a run needs little memory.
+    """
+    memory = "/dev/shm"
+    if os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 4_000_000_000:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", memory)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -186,6 +200,23 @@ def _empty_databases_are_copies(tmp_path_factory: pytest.TempPathFactory) -> Ite
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(database, "_make_empty", copy)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _commands_leave_measuring_to_reports() -> Iterator[None]:
+    """Let no command of this process look for trials to measure before it ends: that takes half a second.
+
+    Reports measure what they need. ``main`` measures if the database is newer than its own start, which never comes.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(app, "time", SimpleNamespace(time=lambda: math.inf))
+        yield
+
+
+@pytest.fixture
+def measuring_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a test whose commands measure what they have stored."""
+    monkeypatch.setattr(app, "time", time)
 
 
 @pytest.fixture(scope="session", autouse=True)

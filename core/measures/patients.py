@@ -75,7 +75,7 @@ class PatientMarks(Measure):
 
     name = "patient_marks"
     title = "What patients say"
-    page = "patients"
+    page = "trust"
     version: ClassVar[str] = VERSION
     reads: ClassVar[Trials] = "replies"
 

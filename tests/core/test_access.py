@@ -238,7 +238,7 @@ def test_redirects_are_not_followed(server: Store, fake_provider_thread: FakePro
             pass
 
     with HTTPServer(("127.0.0.1", 0), LeadsOn) as leads_on:
-        threading.Thread(target=leads_on.serve_forever, daemon=True).start()
+        threading.Thread(target=leads_on.serve_forever, args=(0.01,), daemon=True).start()
         add(Entry("led", address=f"http://127.0.0.1:{leads_on.server_port}/v1"))
         with acting(RUNNER):
             assert not try_model(load_registry(), "server/led").ok

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 
 from core.judging.judgement import Judge, Judgement, Quotation
 from core.reviews.state import state_of
@@ -48,6 +49,7 @@ def record_all(
         assert question is not None
         assert name in state.questions_for(item, annotator)
         review_id = state.review.review_id
-        new.append(an_answer(item.item, annotator, name, question.check(value), review_id=review_id, seconds=seconds))
+        answer = an_answer(item.item, annotator, name, question.check(value), review_id=review_id, seconds=seconds)
+        new.append(replace(answer, form=state.form.name, against=question.hash))
     with store.write() as connection:
         add_judgements(connection, new)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from core.cli.app import main
 from core.datasets.imported import info, names
+from core.datasets.select import cases_of
+from core.yaml_text import read_yaml
 from tests.support.pictures import a_list, a_picture, a_row
 
 FILES = Path(__file__).parents[1] / "datasets" / "files"
+BY_HAND = {"criterion": "Greets the patient.", "points": "2", "priority": "should"}
+"""The criterion of a rubric as its file has it; every scalar of YAML is read as a text."""
 
 
 def run_command(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -157,3 +162,48 @@ def test_a_rubric_of_a_known_name_gets_a_new_version_only_on_request(
     status, second, _ = imported(2, "--replace")
     assert (status, version(second) != version(first)) == (0, True)
     assert version(run_command(capsys, "rubrics", "show", "manners")[1]) == version(second)
+    # the saved versions are listed, checked, written out as they would be read again, and deleted on confirmation
+    assert "manners" in run_command(capsys, "rubrics", "list")[1]
+    assert run_command(capsys, "rubrics", "lint", "manners")[1].startswith("manners: 1 criteria for 0 cases")
+    _, text, _ = run_command(capsys, "rubrics", "export", "manners")
+    assert read_yaml(text, "manners")["all"] == [{"id": "c1", **BY_HAND}]
+    assert run_command(capsys, "rubrics", "export", "manners", "--out", str(tmp_path / "m.yaml"))[0] == 0
+    assert (tmp_path / "m.yaml").read_text(encoding="utf-8") == text
+    status, _, err = run_command(capsys, "rubrics", "delete", "manners")
+    assert (status, "add --yes" in err) == (2, True)
+    assert (
+        run_command(capsys, "rubrics", "delete", "manners", "--yes")[1] == "Deleted 2 versions of the rubric manners.\n"
+    )
+    assert run_command(capsys, "rubrics", "delete", "manners", "--yes")[0] == 2
+
+
+def test_labels_and_openings_of_cases(capsys: pytest.CaptureFixture[str], db: Path) -> None:
+    case, other = cases_of("library")[:2]
+    name, other_name = (each.case_key.partition("/")[2] for each in (case, other))
+
+    def labels() -> dict[tuple[str, str], tuple[str, str]]:
+        _, out, _ = run_command(capsys, "data", "labels", "library", "--format", "json")
+        return {(row["case"], row["field"]): (row["value"], row["by"]) for row in json.loads(out or "[]")}
+
+    label = ("data", "label", case.case_key, "accepted", "Gout", "Podagra", "--by", "Ann", "--reason", "both are right")
+    assert run_command(capsys, *label)[1] == f"{case.case_key}: accepted is Gout, Podagra.\n"
+    assert run_command(capsys, *label)[1].endswith("as before.\n")
+    marked = run_command(capsys, "data", "development", "library", f"{name}, {other_name}", "--by", "Ann")[1]
+    assert marked == "2 of 2 cases of library are now marked as development.\n"
+    assert labels() == {
+        (name, "accepted"): ("Gout; Podagra", "Ann"),
+        (name, "development"): ("yes", "Ann"),
+        (other_name, "development"): ("yes", "Ann"),
+    }
+    run_command(capsys, "data", "development", "library", name, "--remove", "--by", "Ben")
+    assert labels()[name, "development"] == ("no", "Ben")
+    for command, words in (
+        (("data", "label", "library/none", "date", "2026"), "has no case 'none'"),
+        (("data", "label", case.case_key, "colour", "red"), "colour"),
+        (("data", "development", "library", f"{name},none"), "has no case 'none'"),
+        (("data", "labels", "library", "--field", "urgency"), "No case of library has such a label"),
+    ):
+        status, _, err = run_command(capsys, *command)
+        assert (status in (1, 2), words in err) == (True, True), (command, err)
+    _, out, _ = run_command(capsys, "data", "openings", "library", "--limit", "2")
+    assert [line.partition(",")[0] for line in out.splitlines()[:2]] == [case.case_key, other.case_key]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import socket
-import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +15,8 @@ from core import __version__, access, paths
 from core.cli import serve
 from core.cli.app import main
 from core.models import keys
-from tests.core.jobs.workshop import environment
+from tests.core.jobs.workshop import spawn
+from tests.support.commands import finish
 
 KEY = "sk-this-is-a-secret-1234567890"
 RUN = ("run", "--doctor", "reference/bayes", "--limit", "1", "--trials", "1")
@@ -32,16 +31,7 @@ api_key_env = "ANAMNESIS_TEST_NO_SUCH_KEY"
 def test_an_error_in_a_child_process_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(OWN)
     env = {"ANAMNESIS_MODELS": str(tmp_path / "own.toml"), "OPENAI_API_KEY": KEY}
-    command = [sys.executable, "-m", "core", "run", "--doctor", "own/any", "--limit", "1"]
-    done = subprocess.run(
-        command,
-        cwd=paths.ROOT,
-        env=environment(tmp_path / "some.duckdb", **env),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = finish(spawn(tmp_path / "some.duckdb", "run", "--doctor", "own/any", "--limit", "1", env=env))
     assert (done.returncode, done.stdout) == (2, "")
     sentence = r"The key for own/any is missing: set the environment variable ANAMNESIS_TEST_NO_SUCH_KEY, .*\n"
     assert re.fullmatch(sentence, done.stderr), done.stderr

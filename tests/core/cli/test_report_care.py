@@ -11,7 +11,7 @@ import pytest
 
 from core.cli.app import main
 from core.store.database import Store
-from tests.core.frameworks.automedic.measures.consultations import BROKEN, SIX, a_consultation, automedic
+from tests.core.frameworks.automedic.measures.consultations import BROKEN, SIX, automedic
 from tests.core.store.builders import write_journal
 
 Captured = pytest.CaptureFixture[str]
@@ -47,62 +47,6 @@ def test_accuracy_and_care_use_one_rule_and_report_the_difference_to_the_other(c
     assert main(["report", "accuracy", "--format", "csv", "--mcq-rule", "mcq_loose"]) == 0
     loose = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert {(row["mean"], row["rule"]) for row in loose} == {("1.000000", "mcq_loose")}
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("six")
-def test_every_part_has_rows(capsys: Captured) -> None:
-    kinds = {(row["kind"], row["cause"]): row for row in rows(capsys, "--part", "kinds")}
-    broken_off = kinds["abrupt_termination", "no_tag"]
-    assert (broken_off["trials"], broken_off["counted"]) == ("1", "6")
-    listed = rows(capsys, "--part", "failures")
-    assert [row["trial_id"] for row in listed if row["kind"] == "invalid_answer"] == ["run/6/0"]
-    (habits,) = rows(capsys, "--part", "habits")
-    assert (habits["queries"], habits["endings"]) == ("17", "end_tag=4 turn_cap=1 no_tag=1")
-    assert rows(capsys, "--part", "ratings")[0]["words"] == "I would give 1."
-    assert {row["value"] for row in rows(capsys, "--part", "normalised")} == {""}, "one seat has no scale"
-    assert [(row["group"], row["n"], row["slope"]) for row in rows(capsys, "--part", "fit")] == [
-        ("all", "1", ""),
-        ("openai", "1", ""),
-    ]
-    endings = {row["ending"]: row["count"] for row in rows(capsys, "--part", "endings")}
-    assert endings == {"end_tag": "4", "turn_cap": "1", "no_tag": "1"}
-    assert len(rows(capsys, "--part", "items")) == 7
-    accuracies = {row["measure"]: row["n_items"] for row in rows(capsys, "--part", "accuracies")}
-    assert accuracies == {"acc_conv": "6", "acc_static": "6", "acc_conv_all": "6", "acc_static_all": "7"}
-    profile = rows(capsys, "--part", "profile", "--published", "--by", "all", "--models", "openai/a", "--run", "run")
-    assert [row["measure"] for row in profile[:4]] == ["accuracy", "efficiency", "empathy", "robustness"]
-    assert {row["model"] for row in profile[:4]} == {"openai/a"}
-    assert {row["value"] for row in profile[4:] if row["model"] == "Claude Sonnet 4"} >= {"0.4699", "0.9333"}
-
-
-ASK = "<patient>Since when?</patient>"
-EARLY = (
-    a_consultation(1, [ASK] * 3 + ["</end>"]),  # proper, after three turns
-    a_consultation(2, [ASK, "<think>I know.</think></end>"]),  # proper: reasoning is no other word
-    a_consultation(3, [ASK] * 4 + ["</end>"]),  # not early
-    a_consultation(4, [ASK, "Goodbye. </end>"]),  # next to other words
-    a_consultation(5, [ASK, "It is eczema."], reason="no_tag"),
-    a_consultation(6, ["</end>"]),  # before any query
-)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("db")
-def test_a_proper_early_end_is_told_apart_under_the_rule_that_is_named(capsys: Captured) -> None:
-    write_journal(Store().journals, "run", automedic(cases=range(1, 7)), *EARLY)
-
-    for options, robustness, early_ends, note in (
-        ((), "0.1666", 2, "--early-end allowed"),
-        (("--early-end", "allowed"), "0.5", 0, "Clean early ends do not count as abrupt"),
-    ):
-        assert main(["report", "care", "--part", "summary", "--format", "csv", *options]) == 0
-        printed = capsys.readouterr()
-        (summary,) = csv.DictReader(io.StringIO(printed.out))
-        assert summary["robustness"][:6] == robustness
-        assert note in printed.err
-        # two messages without the tag or next to other words; one end before any query
-        assert summary["abrupt_termination"] == str(3 + early_ends)
 
 
 @pytest.mark.slow

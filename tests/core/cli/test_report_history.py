@@ -75,6 +75,7 @@ def test_published_figures_are_rows_next_to_the_measured_ones(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("measuring_commands")
 def test_a_run_is_measured_before_the_command_ends(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--doctor", "reference/bayes", "--limit", "2", "--trials", "1"]) == 0
     assert [count_unmeasured(Store(), measure) for measure in measures().values()] == [0] * len(measures())

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from core.case import FINAL_QUESTION
-from core.datasets.readers import read_cases
+from core.datasets.readers import files, read_cases
 from core.datasets.readers.files import DamagedRow, FileRows
 from core.datasets.reading import ReadCases
 from core.errors import AnamnesisError, UsageError
@@ -357,3 +357,65 @@ def test_too_large_cells_and_too_deep_json_are_rejected(tmp_path: Path) -> None:
     for name, content in (("a.json", orjson.dumps(rows)), ("a.csv", "question,opa,opb,cop\n" + "x" * 1_000_001)):
         with pytest.raises(AnamnesisError) if name == "a.csv" else nullcontext():
             assert len(read(tmp_path, content, name).rejected) == 2
+
+
+def test_a_file_beyond_a_limit_is_refused_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    """Limits are lowered, so that small files are beyond them; each file is read with the usual ones."""
+    import openpyxl
+
+    lines = b'{"question": "Is it gout or croup?", "answer": "Gout"}\n' * 3
+    workbook = tmp_path / "t.xlsx"
+    book = openpyxl.Workbook()
+    for row in (["question", "answer", "age"], ["What is it?", "Gout", 40.0]):
+        book.active.append(row)
+    book.save(workbook)
+    pq.write_table(pa.table({"question": ["a"] * 3, "answer": ["b"] * 3}), tmp_path / "t.parquet")
+    table: list[tuple[str, bytes | None, dict[str, int], str]] = [
+        ("long.jsonl", lines, {"MAX_LINE_BYTES": 20}, "line 1: the line is longer than is read"),
+        ("large.json", b"[" + lines.replace(b"\n", b",")[:-1] + b"]", {"MAX_IN_MEMORY_BYTES": 50}, "JSON Lines"),
+        ("parts.json", b"[" + lines.replace(b"\n", b",")[:-1] + b"]", {"_MOST_PARTS": 2}, "more lists and values"),
+        ("values.json", b"[" + lines.replace(b"\n", b",")[:-1] + b"]", {"_MOST_VALUES": 2}, "more lists and values"),
+        ("rows.jsonl", lines, {"MAX_ROWS": 2}, "more rows than are read"),
+        ("t.parquet", None, {"MAX_ROWS": 2}, "more rows than are read"),
+        ("t.parquet", None, {"MAX_BYTES": 5}, "MB: a list of cases has"),
+        ("t.xlsx", None, {"MAX_IN_MEMORY_BYTES": 50}, "unpacks to more than is read of a workbook"),
+        ("t.xlsx", None, {"_MAX_SHEET_ROWS": 1}, "it has a row after row 1"),
+    ]
+    for name, content, limits, words in table:
+        with subtests.test(name=name, limits=limits):
+            if content is not None:
+                (tmp_path / name).write_bytes(content)
+            assert len(list(FileRows(tmp_path / name))) == (1 if name == "t.xlsx" else 3)
+            with monkeypatch.context() as patch:
+                for limit, value in limits.items():
+                    patch.setattr(files, limit, value)
+                with pytest.raises(AnamnesisError) as refused:
+                    list(FileRows(tmp_path / name))
+                assert name in str(refused.value)
+                assert words in str(refused.value)
+    (record,) = (record for _, record in FileRows(workbook))
+    assert record["age"] == "40"
+    (tmp_path / "old.xls").write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"x" * 20)
+    with pytest.raises(AnamnesisError, match="an old Excel or Word"):
+        FileRows(tmp_path / "old.xls")
+    with pytest.raises(AnamnesisError, match="as you asked: nothing was imported"):
+        list(FileRows(tmp_path / "rows.jsonl", should_stop=lambda: True))
+
+
+def test_records_are_found_in_the_outermost_value_of_json() -> None:
+    gout, croup = {"a": "Gout"}, {"a": "Croup"}
+    table: list[tuple[object, object]] = [
+        ([gout, croup], [gout, croup]),
+        ({"a": ["Gout", "Croup"], "b": [1, 2]}, [{"a": "Gout", "b": 1}, {"a": "Croup", "b": 2}]),
+        ({"a": {"0": "Gout", "1": "Croup"}}, [gout, croup]),
+        ({"version": 1, "cases": [gout, croup]}, [gout, croup]),
+        ({"cases": [gout], "more": [croup, gout]}, None),
+        ({"a": {"x": 1}, "b": {"x": 2}}, None),
+        ({"cases": [gout], "b": 1, "c": 2, "d": 3}, None),
+        ({}, None),
+        ("Gout", None),
+    ]
+    wrong = [(root, found) for root, expected in table if (found := files.records_within(root)) != expected]
+    assert wrong == []

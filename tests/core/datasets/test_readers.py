@@ -6,6 +6,7 @@ import json
 import os
 import string
 from collections.abc import Callable
+from contextlib import suppress
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,9 @@ from core.case import FINAL_QUESTION, SPECIALTIES
 from core.datasets.importing import preview_of
 from core.datasets.lint import lint
 from core.datasets.readers import FORMATS, read_cases
+from core.datasets.readers.format import LeftOutError, RowError
 from core.datasets.readers.item import known_specialty, split_item
-from core.datasets.readers.values import without_labels
+from core.datasets.readers.values import options, single, texts, without_labels
 from core.datasets.reading import ReadCases
 from core.errors import AnamnesisError, UsageError
 
@@ -288,6 +290,12 @@ def test_an_invalid_record_is_rejected_and_the_others_are_read(tmp_path: Path, s
         ("mediq.jsonl", lambda r: r.update(context=[]), "context is empty or missing"),
         ("agentclinic.jsonl", lambda r: r["OSCE_Examination"].pop("Correct_Diagnosis"), "Correct_Diagnosis is missing"),
         ("agentclinic.jsonl", lambda r: r["OSCE_Examination"].update(Patient_Actor="he"), "Patient_Actor is no object"),
+        (
+            "agentclinic.jsonl",
+            lambda r: r["OSCE_Examination"]["Test_Results"].update(Blood=[["WBC", 9]]),
+            "Blood has a list of parts instead of words",
+        ),
+        ("agentclinic_nejm.jsonl", lambda r: r.update(answers="Croup"), "answers should be a list of text and correct"),
         ("agentclinic_nejm.jsonl", lambda r: r["answers"][0].update(correct=True), "2 of the answers are marked"),
         ("agentclinic_nejm.jsonl", lambda r: r["answers"][1].update(correct=False), "none of the answers is marked"),
     ]
@@ -301,6 +309,87 @@ def test_an_invalid_record_is_rejected_and_the_others_are_read(tmp_path: Path, s
             assert len(reading.cases) == len(read(file).cases)
             assert [number for number, _ in reading.rejected] == [len(valid) + 1]
             assert reason in reading.rejected[0][1]
+
+
+def test_values_of_a_record_are_read_or_rejected_with_the_reason() -> None:
+    many = [f"option {n}" for n in range(27)]
+    table: list[tuple[Callable[[dict[str, Any], str], Any], Any, Any]] = [
+        (texts, ["a", " "], RowError("an entry of x is empty")),
+        (texts, "a", RowError("x should be a list of texts")),
+        (single, ["a", "b"], LeftOutError("it has several right answers (x)")),
+        (single, [" a "], "a"),
+        (single, [], RowError("x is empty")),
+        (options, many, RowError("x has 27 entries, more than there are letters")),
+        (options, {f"L{n}": f"option {n}" for n in range(27)}, RowError("there are 27 options")),
+        (options, [{"key": "a", "value": "Gout"}, {"letter": "B", "text": "Croup"}], {"A": "Gout", "B": "Croup"}),
+        (options, [("a", "Gout"), ("b", "Croup")], {"A": "Gout", "B": "Croup"}),
+        (options, [{"key": "A"}, {"key": "B"}], RowError("an entry of x has no key and value")),
+        (options, [("a", "Gout"), ("a", "Croup"), ("b", "Flu")], RowError("two options have the same letter")),
+        (options, ["Gout", "Croup", "N/A", None], {"A": "Gout", "B": "Croup"}),
+        (options, None, RowError("x is missing")),
+    ]
+    wrong = []
+    for reader, value, expected in table:
+        try:
+            found: Any = reader({"x": value}, "x")
+        except (RowError, LeftOutError) as error:
+            found = error
+        if isinstance(expected, Exception):
+            if type(found) is not type(expected) or str(expected) not in str(found):
+                wrong.append((value, found))
+        elif found != expected:
+            wrong.append((value, found))
+    assert wrong == []
+
+
+def test_records_that_a_published_layout_does_not_have(tmp_path: Path) -> None:
+    """Abstracts without a decision, exams without questions, options without a letter, an unknown first number."""
+    abstract = {"QUESTION": "Does it help?", "CONTEXTS": ["Of ten, five did."], "pubid": 7}
+    decisions = ("unclear", "Maybe", None)
+    reading = read_cases(
+        written(tmp_path, [{**abstract, "pubid": n, "final_decision": d} for n, d in enumerate(decisions)]), "d"
+    )
+    assert [(case.case_key, case.answer) for case in reading.cases] == [("d/1", "maybe")]
+    assert [
+        (n, "instead of yes, no or maybe" in why, "missing" in why or "empty" in why) for n, why in reading.rejected
+    ] == [(1, True, False), (3, False, True)]
+    exams = tmp_path / "exams.json"
+    for exam in ({"name": "Booklet"}, {"data": "none"}, 3):
+        exams.write_bytes(orjson.dumps({"exams": [exam]}))
+        with suppress(AnamnesisError):  # refused as a whole, or record by record
+            assert read_cases(exams, "d", "headqa").cases == []
+    without_letter = [{name: value for name, value in r.items() if name != "answer"} for r in records("mmlu_pro.jsonl")]
+    assert [c.answer for c in read_cases(written(tmp_path, without_letter), "d", "mmlu-pro").cases] == [
+        case.answer for case in read("mmlu_pro.jsonl").cases
+    ]
+    with pytest.raises(UsageError, match="cop=2 is not known"):
+        read("medmcqa.json", columns={"cop": "2"})
+    hidden = read_cases(written(tmp_path, [{**record, "cop": -1} for record in records("medmcqa.json")[:1]]), "d")
+    assert (hidden.cases, len(hidden.rejected)) == ([], 1)
+    assert not [words for _, words in hidden.remarks if "cop counts" in words]
+
+
+def test_agentclinic_sorts_its_tests_and_tells_who_the_patient_is(tmp_path: Path) -> None:
+    (record, *_) = records("agentclinic.jsonl")
+    record["OSCE_Examination"]["Patient_Actor"]["Demographics"] = "newborn with a weak cry"
+    record["OSCE_Examination"]["Test_Results"] = {
+        "Vital_Signs": {"Pulse": "150"},
+        "Ultrasound": {"Liver": "large"},
+        "Electrocardiogram": {"Rhythm": "sinus"},
+        "Complete_Blood_Count": {"WBC": "9,000"},
+        "Hearing": "normal",
+    }
+    profile = read_cases(written(tmp_path, [record]), "d").cases[0].profile
+    assert profile is not None
+    assert [(fact.key, fact.value) for fact in profile.demographics] == [
+        ("age", "newborn"),
+        ("description", "newborn with a weak cry"),
+    ]
+    assert "a newborn" in str(profile.demographics[0].lay)
+    sections = {fact.value: fact.section for fact in profile.optional}
+    assert {name: sections[name] for name in ("150", "large", "9,000", "normal")} == {
+        "150": "vital_signs", "large": "imaging", "9,000": "laboratory", "normal": "other_tests",
+    }  # fmt: skip
 
 
 def test_duplicate_records_and_other_values_are_rejected(tmp_path: Path) -> None:

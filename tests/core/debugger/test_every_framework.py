@@ -384,6 +384,7 @@ def first_reply(trial: TrialRecord) -> int:
     return next(event.turn for event in messages if event.turn > 0 and event.role == "patient")
 
 
+@CRAFTMD_FIRST
 def test_a_branch_repeats_no_request(played: Played) -> None:
     trial = played.trial
     calls, tokens = spent()

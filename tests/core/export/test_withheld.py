@@ -18,6 +18,7 @@ from core.datasets.library import library
 from core.events import Assessed, Ended, Failed, Finished, Probed, Summarised, Utterance
 from core.export.document import document_of_events
 from core.export.forms import FORMS
+from core.report import bundle
 from core.store.database import Store
 from core.store.fold import fold
 from tests.core.store.builders import a_call, a_case, a_header, a_trial, answered, graded, write_journal
@@ -150,6 +151,7 @@ def test_texts_of_a_case_are_in_an_export_only_with_an_open_licence_or_on_demand
 ) -> None:
     store = copy_of(fill, tmp_path / "db")
     monkeypatch.setenv("ANAMNESIS_DB", str(store.path))
+    monkeypatch.setattr(bundle, "FIGURES", bundle.FIGURES[:1])  # test_bundle.py reads the others
     wrong = []
     for name, command in EXPORTS.items():
         out = tmp_path / name

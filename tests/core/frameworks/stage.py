@@ -29,7 +29,7 @@ OVER = "The conversation with the patient is over. Ask nothing more, and answer 
 GREETING = "Hello, what symptoms bring you in today?"
 ROLES = ("doctor", "patient", "grader", "summariser")
 NAMES = CastNames(*(f"openai/{role}" for role in ROLES))
-QUICK = RetryPolicy(attempts=3, base_s=0.001, cap_s=0.002, max_wait_s=0.2)
+QUICK = RetryPolicy(attempts=3, base_s=0.001, cap_s=0.002, max_wait_s=0.1)
 SEED = 4711
 
 CASE = Case(

@@ -105,7 +105,7 @@ HOSTILE = [
     Hostile("sends its text as a list of parts", lambda line: sending([{"type": "text", "text": line}])(line), RIGHT),
     Hostile("never ends", always(chunks=[f"{n:>999} " for n in range(20)]), CUT, LIMIT, **UNREADABLE),
     Hostile("says one line over and over", always(chunks=["I think. "] * 400), CUT, LIMIT, **UNREADABLE),
-    Hostile("nests JSON 200,000 deep", always(chunks=['{"a":' * 200_000]), CUT, LIMIT, **UNREADABLE),
+    Hostile("nests JSON 20,000 deep", always(chunks=['{"a":' * 20_000]), CUT, LIMIT, **UNREADABLE),
     Hostile("is cut (`length`)", always("Let us first", finish_reason="length"), CUT, LIMIT, **UNREADABLE),
     Hostile(
         "drips a word at a time", always("a " * 400, piece_delay_s=0.05), BROKEN,

@@ -6,15 +6,18 @@ import shlex
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jsonschema
 import numpy as np
 import pytest
 
+from core.case import Case
 from core.cli.app import main
 from core.errors import AnamnesisError
 from core.events import Finished
+from core.interchange.answer_basis import AnswerBasis
 from core.interchange.every_eval_ever import Publisher, write_evaluations
 from core.interchange.public import PublicNames
 from core.interchange.run_facts import command_of, model_info
@@ -325,3 +328,35 @@ def test_condition_that_judged_a_part_again_is_its_own_file(store: Store, tmp_pa
     assert len({aggregate["evaluation_id"] for aggregate in aggregates}) == 2
     scores = {result_of_arm(aggregate)["score_details"]["score"] for aggregate in aggregates}
     assert scores == {MEAN, 1.0}
+
+
+def test_the_messages_before_an_answer_are_those_that_were_sent() -> None:
+    """Of a conversation the dialogue and the question, of a vignette its request; nothing of a withheld case."""
+    case = a_case(1)
+    pictured = [{"type": "image_url"}, {"type": "text", "text": "Look"}, {"type": "text", "text": "here"}]
+    request = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": pictured}]
+    spoken = [
+        SimpleNamespace(role="doctor", text="What is it?", reasoning="so"),
+        SimpleNamespace(role="patient", text="Pain.", reasoning=None),
+    ]
+    basis = AnswerBasis({"t": spoken}, {"c": SimpleNamespace(messages=request, reasoning="because")}, {}, {})  # type: ignore[dict-item, list-item]
+
+    def sent(
+        format_: str, call: str = "c", trial: str = "t", case: Case | None = case, *, open_: bool = True
+    ) -> list[Any]:
+        answer: Any = SimpleNamespace(trial_id=trial, call_id=call, format=format_, response="Gout")
+        messages = basis.messages(answer, case, "doctor", open_=open_)
+        assert [message["turn_idx"] for message in messages] == list(range(len(messages)))
+        return [(message["role"], message["content"], message.get("reasoning_trace")) for message in messages]
+
+    talk = [("assistant", "What is it?", "so"), ("user", "Pain.", None)]
+    answer, bare = ("assistant", "Gout", "because"), ("assistant", "Gout", None)
+    assert sent("multi_turn") == [*talk, ("user", "Look\nhere", None), answer]
+    assert sent("multi_turn", call="none") == [*talk, ("user", case.question, None), bare]
+    assert sent("closing") == talk
+    assert sent("closing", trial="none") == [answer]
+    assert sent("vignette") == [("system", "Be brief.", None), ("user", "Look\nhere", None), answer]
+    assert sent("vignette", call="none") == [("user", case.question, None), bare]
+    assert sent("vignette", call="none", case=None) == [("user", None, None), bare]
+    assert {content for _, content, _ in sent("multi_turn", open_=False)} == {None}
+    assert {reasoning for *_, reasoning in sent("multi_turn", open_=False)} == {None}

@@ -99,7 +99,7 @@ def test_what_is_stored_is_measured_in_the_background_once(tmp_path: Path) -> No
         assert (over(work).error, unmeasured()) == (None, 0)
         assert keep_measured(store) is None, "nothing was stored since"
         with store.write() as connection:
-            connection.execute("DELETE FROM scores")
+            connection.execute("DELETE FROM scores WHERE measure = 'history_taking'")
 
 
 def test_it_is_not_measured_while_another_job_runs(tmp_path: Path) -> None:

@@ -167,7 +167,6 @@ def test_replies_that_were_not_journaled_are_fetched_again(
     assert done.calls == conversations - journaled
 
 
-@pytest.mark.slow
 def test_expired_or_failed_lines_are_sent_again_or_reported(
     provider: BatchProvider, own: Path, conversations: int
 ) -> None:
@@ -195,7 +194,6 @@ def test_expired_or_failed_lines_are_sent_again_or_reported(
     assert [line.call.attempts for line in replies() if line.call.attempts > 1] == [2, 2, 2]
 
 
-@pytest.mark.slow
 def test_a_refused_batch_ends_the_job_with_a_message(provider: BatchProvider, own: Path, conversations: int) -> None:
     provider.refused = "Enqueued token limit reached"
     with pytest.raises(AnamnesisError, match=r"openai/judge: its provider refused the batch \(Enqueued token limit"):

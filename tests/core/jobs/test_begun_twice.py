@@ -141,7 +141,6 @@ def a_campaign(provider: FakeProvider) -> Campaign:
     return plan(CASES, arms=CHOICES, base_url=provider.base_url)
 
 
-@pytest.mark.slow
 def test_the_page_does_not_start_a_second_copy(doctor: FakeProvider) -> None:
     header = header_of(a_campaign(doctor), registry())
     go_on = hold(doctor)

@@ -100,7 +100,10 @@ JOBS: dict[str, Callable[[FakeProvider], Go]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", JOBS)
+@pytest.mark.parametrize(
+    "name",  # terms are judged by the same job as facts
+    [pytest.param(name, marks=pytest.mark.slow) if name == "terms" else name for name in JOBS],
+)
 def test_a_budget_holds_across_resumes(name: str, paying: FakeProvider) -> None:
     """The budget is independent of the concurrency: four calls at once, then one at a time."""
     job = JOBS[name](paying)

@@ -166,7 +166,6 @@ def test_an_interrupted_run_says_how_to_resume_it(db: Path, slow_provider: FakeP
     assert len(after) == 60
 
 
-@pytest.mark.slow
 def test_a_second_process_is_refused_while_the_run_is_running(db: Path, slow_provider: FakeProvider) -> None:
     run_id = begun_here(slow_provider, cases=300)  # too many for the first to finish before the second is refused
     first = spawn(db, "resume", run_id, "--concurrency", "1")

@@ -17,6 +17,7 @@ from core.jobs.ask_job import AskOutcome, run_job
 from core.jobs.engine import Options
 from core.jobs.judge import Judging
 from core.jobs.judge_check import JudgeCheck
+from core.jobs.regrade import BY_RULE, Regrading
 from core.judging.form import CANNOT_JUDGE, Form, read_form
 from core.judging.judgement import Judgement
 from core.judging.request import Material, answers_in, judge_request, judging_pack, numbered, reply_form
@@ -29,7 +30,8 @@ from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.judgements import judgements
 from core.store.review_records import parse_item
-from tests.core.measures.experts.reviews import store_conversations
+from core.store.selection import Selection
+from tests.core.measures.experts.reviews import a_review, store_conversations
 from tests.support.fake_provider import FakeProvider, running
 from tests.support.replies import prompt_of
 
@@ -299,3 +301,56 @@ def test_a_judge_is_checked_on_edited_conversations_and_no_figure_counts_them(
         ("polite", "length", 1.0, 5, False),
     ]
     assert "3 have a right answer" in result.notes[0].text
+
+
+def test_what_no_judge_can_answer_is_refused_before_a_request(store: Store) -> None:
+    """No model and no server is named: each plan fails before one is asked."""
+    a_review(store, "Pairs", kind="preference", number=2)
+    nothing = Selection(models=("openai/none",))
+    table: list[tuple[Judging, str]] = [
+        (Judging("manners", repeat=0), "--repeat is at least 1"),
+        (Judging("manners", together=True, apart=True), "--together or --apart, not both"),
+        (Judging("baseline"), "models answer vignettes in a run"),
+        (Judging("preference"), "Models judge a pair as an item of a review"),
+        (Judging("profile_quality"), "Models judge a profile as an item of a review"),
+        (Judging("manners", conversations=nothing), "nothing to judge by the form manners"),
+        (Judging("manners", ("doctor",)), "doctor cannot judge by the form manners"),
+        (Judging("none"), "no form 'none'"),
+        (Judging("rubric:none"), "no rubric 'none'"),
+        (Judging("manners", review="none"), "no review 'none'"),
+        (JudgeCheck("answers", ("openai/judge",)), "Only judgements of conversations are checked"),
+        (JudgeCheck("empathy", ("doctor",)), "cannot"),
+        (JudgeCheck("manners", ("openai/judge",)), "openai/judge has no answers to check"),
+    ]
+    wrong = []
+    for job, words in table:
+        try:
+            job.plan(store, load_registry())
+        except AnamnesisError as error:
+            if words not in str(error):
+                wrong.append((job.form, words, str(error)))
+        else:
+            wrong.append((job.form, words, "planned"))
+    assert wrong == []
+    (planned,) = Judging("preference", ("openai/judge",), review="Pairs").plan(store, load_registry()).parts
+    assert len(planned.todo) == 2
+
+
+def test_options_of_a_regrading_that_exclude_each_other_are_refused() -> None:
+    rules, closing = {"grader": BY_RULE}, {"grader": "openai/g", "of": "closing"}
+    others: dict[str, Any] = {"again": True, "accepted": True, "types": ("mcq",), "prompts": "mine", "limit": 2}
+    others["of"] = "closing"
+    table: list[tuple[dict[str, Any], str]] = [
+        ({"grader": "openai/g", "types": ()}, "not nothing"),
+        ({"grader": "openai/g", "types": ("frq", "mcq_answers")}, "not mcq_answers"),
+        ({"grader": "openai/g", "limit": 0}, "at least 1"),
+        *((rules | {name: value}, "leave out the other options") for name, value in others.items()),
+        *((closing | {name: others[name]}, "leave out --types") for name in ("again", "accepted", "types")),
+        ({"grader": "reference/names", "prompts": "mine"}, "leave --prompts out"),
+    ]  # fmt: skip
+    for options, words in table:
+        with pytest.raises(UsageError) as refused:
+            Regrading(("run",), **options).check()
+        assert words in str(refused.value), options
+    for options in (rules, closing, {"grader": "openai/g", "types": ("frq",), "limit": 1}):
+        Regrading(("run",), **options).check()

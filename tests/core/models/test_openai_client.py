@@ -254,27 +254,31 @@ async def test_a_cancelled_call_ends_at_once(fake_provider: FakeProvider) -> Non
     await model.aclose()
 
 
-@pytest.mark.parametrize(
-    ("times", "reply", "what"),
-    [
+async def test_slow_replies_time_out() -> None:
+    """All at once, each with a provider of its own: they only wait."""
+    table = [
         (Timeouts(call_s=0.3, first_piece_s=9), Reply(delay_s=30), "not complete within 0.3 seconds"),
         (Timeouts(call_s=9, first_piece_s=0.3), Reply(delay_s=30), "no text came within 0.3 seconds"),
         (Timeouts(call_s=9, stall_s=0.3), Reply("one two", stall_after=1), "stood still for 0.3 seconds"),
         # what may be a heading of thoughts is passed on later, but it has come
         (Timeouts(call_s=9, stall_s=0.3), Reply("**Final Diagnosis:** x", stall_after=1), "stood still for 0.3"),
         (Timeouts(call_s=0.4), Reply("one two three four", piece_delay_s=0.25), "not complete within 0.4 seconds"),
-    ],
-)
-async def test_slow_replies_time_out(fake_provider: FakeProvider, times: Timeouts, reply: Reply, what: str) -> None:
-    fake_provider.script = [reply, Reply("Quick.")]
-    model = make_model(make_spec(fake_provider.base_url, timeouts=times))
-    items = await hear(model)
-    assert heard_text(items) == "Quick."
-    fake_provider.script = [reply]
-    with pytest.raises(ProviderError, match=what) as caught:
-        await hear(make_model(make_spec(fake_provider.base_url, timeouts=times), retry=RetryPolicy(attempts=1)))
-    assert caught.value.kind == "timeout"
-    await model.aclose()
+    ]
+
+    async def times_out(times: Timeouts, reply: Reply, what: str) -> None:
+        async with FakeProvider() as provider:
+            provider.script = [reply, Reply("Quick.")]
+            model = make_model(make_spec(provider.base_url, timeouts=times))
+            assert heard_text(await hear(model)) == "Quick."
+            await model.aclose()
+            provider.script = [reply]
+            once = make_model(make_spec(provider.base_url, timeouts=times), retry=RetryPolicy(attempts=1))
+            with pytest.raises(ProviderError, match=what) as caught:
+                await hear(once)
+            assert caught.value.kind == "timeout"
+            await once.aclose()
+
+    await asyncio.gather(*(times_out(*row) for row in table))
 
 
 async def test_a_slow_listener_is_not_a_slow_provider(fake_provider: FakeProvider) -> None:
@@ -282,8 +286,9 @@ async def test_a_slow_listener_is_not_a_slow_provider(fake_provider: FakeProvide
     model = make_model(make_spec(fake_provider.base_url, timeouts=Timeouts(stall_s=0.2)))
     heard = []
     async for item in model.stream(HELLO, Sampling()):
+        if not heard:
+            await asyncio.sleep(0.3)
         heard.append(item)
-        await asyncio.sleep(0.3)
     assert isinstance(heard[-1], Completion)
     assert heard[-1].attempts == 1
     await model.aclose()

@@ -6,6 +6,8 @@ import base64
 import json
 import logging
 import re
+import socket
+import ssl
 import time
 import traceback
 from email.utils import formatdate
@@ -19,7 +21,7 @@ import pytest
 from core.errors import ProviderError
 from core.models import openai_compatible
 from core.models.base import Completion, Delayed, Restart, Sampling
-from core.models.classify import classify, clean
+from core.models.classify import classify, clean, error_words, is_error
 from core.models.failures import RetryPolicy, retry_after
 from core.models.finish import ending_of, is_cut
 from core.models.limits import RateLimiter, RateLimits
@@ -245,6 +247,50 @@ def test_every_interruption_has_a_kind(subtests: pytest.Subtests) -> None:
             failure = classify(error)
             assert failure is not None
             assert (failure.kind, failure.retry) == (kind, True)
+
+
+def test_a_failed_connection_names_its_cause_and_the_address() -> None:
+    table: list[tuple[BaseException, str, str]] = [
+        (socket.gaierror(-2, "unknown"), "no server is known as h.example", "correct the address"),
+        (ConnectionRefusedError(), "nothing listens at h.example:443", "start the server"),
+        (ssl.SSLCertVerificationError(), "the certificate of h.example:443 is not trusted", "SSL_CERT_FILE"),
+        (ssl.SSLError(), "h.example:443 does not speak TLS", "http://"),
+        (ConnectionResetError(), "ConnectionResetError", "check that the server runs"),
+    ]
+    for cause, what, advice in table:
+        error = openai.APIConnectionError(request=httpx2.Request("POST", "https://h.example/v1"))
+        error.__cause__ = cause
+        failure = classify(error)
+        assert failure is not None
+        assert (failure.kind, failure.retry) == ("connection", True)
+        assert what in failure.what
+        assert advice in failure.advice
+
+
+def test_the_words_of_an_error_are_found_in_any_depth_but_not_endlessly() -> None:
+    deep: object = "lost"
+    for _ in range(12):
+        deep = {"error": deep}
+    table: list[tuple[object, str]] = [
+        ({"error": {"message": "no credit", "param": "seed"}}, "seed: no credit"),
+        (
+            {"detail": [{"loc": ["body", "seed"], "msg": "not permitted"}, {"msg": "and more"}]},
+            "body.seed: not permitted; and more",
+        ),
+        ('{"error": {"message": "inside a text"}}', "inside a text"),
+        ("<html><title>Bad Gateway</title></html>", "a web page: Bad Gateway"),
+        ("<html></html>", "a web page"),
+        ({"base_resp": {"status_msg": "no credit"}}, "base_resp: status_msg: no credit"),
+        (True, ""),
+        (17, "17"),
+        (deep, ""),
+    ]
+    wrong = [(body, words) for body, expected in table if (words := error_words(body)) != expected]
+    assert wrong == []
+    errors: list[object] = [{"error": "x"}, [{"error": "x"}], {"object": "error"}, {"detail": "x"}, {"message": "x"}]
+    replies: list[object] = [[], 3, "error", {"choices": [], "detail": "x"}, {"type": "ping", "message": "x"}, {}]
+    assert [is_error(chunk) for chunk in errors] == [True] * len(errors)
+    assert [is_error(chunk) for chunk in replies] == [False] * len(replies)
 
 
 def test_a_programming_error_is_no_provider_failure() -> None:

@@ -9,25 +9,40 @@ import shutil
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import orjson
 import pyarrow as pa
 import pytest
 
-from core.journal import DeletedLine, JournalLine, ReplyLine, RowLine, journal_path
+from core.errors import AnamnesisError
+from core.events import Utterance
+from core.journal import DeletedLine, JournalLine, ReplyLine, RowLine, SpokenLine, WrittenLine, journal_path, line_bytes
 from core.report import bundle
 from core.report.bundle import Cells, differing_cells, make_bundle
 from core.report.bundle_check import verify_bundle
-from core.report.bundle_journals import Belonging, job_lines
+from core.report.bundle_journals import BLINDED, OTHER_RUNS, Belonging, job_lines, peoples_lines, without_texts
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.judgements import add_judgements
-from core.store.queries.trials import done_trial_ids
+from core.store.queries.trials import conversations, done_trial_ids
+from core.store.run_files import header_with_cases, read_run_tables, write_run_tables
+from core.store.selection import Selection
 from core.store.tables import TABLES
-from core.store.written import write
+from core.store.written import JournalContents, write
 from tests.core.jobs.workshop import core, run_ids
-from tests.core.store.builders import a_call, a_case, a_header, a_trial, as_released, write_journal
+from tests.core.store.builders import (
+    a_call,
+    a_case,
+    a_header,
+    a_trial,
+    answered,
+    as_released,
+    graded,
+    grades,
+    write_journal,
+)
 from tests.support.answering import an_answer
 from tests.support.campaigns import BESIDE_RULES
 from tests.support.fake_provider import FakeProvider, running
@@ -85,7 +100,7 @@ def open_db(tmp_path_factory: pytest.TempPathFactory, provider: FakeProvider) ->
 
 @pytest.fixture(scope="module")
 def open_bundle(open_db: Path) -> Path:
-    return bundled(open_db, open_db.parent / "study.zip")
+    return bundled_accuracy(open_db, open_db.parent / "study.zip")
 
 
 @pytest.fixture(scope="module")
@@ -104,10 +119,23 @@ def one_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bundle, "FIGURES", bundle.FIGURES[:1])
 
 
+@pytest.fixture
+def only_accuracy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The figures of ``open_bundle``, so that no others are computed when it is verified."""
+    monkeypatch.setattr(bundle, "FIGURES", bundle.FIGURES[:2])
+
+
 def bundled(db: Path, out: Path, *options: str) -> Path:
     made = core(db, "bundle", "make", *run_ids(db), "--out", str(out), *options)
     assert made.returncode == 0, made.stderr
     return out
+
+
+def bundled_accuracy(db: Path, out: Path) -> Path:
+    """Make a bundle with no figures but accuracy, with and without specialties: the others take most of the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bundle, "FIGURES", bundle.FIGURES[:2])
+        return bundled(db, out)
 
 
 def edited(bundle: Path, out: Path, edit: Callable[[dict[str, bytes]], None], *, hashed: bool = False) -> Path:
@@ -180,11 +208,12 @@ def test_the_bundle_contains_what_the_figures_depend_on(open_bundle: Path, open_
 
 @pytest.mark.slow
 def test_equal_contents_give_equal_bytes(open_db: Path, open_bundle: Path, tmp_path: Path) -> None:
-    again = bundled(open_db, tmp_path / "again.zip")
+    again = bundled_accuracy(open_db, tmp_path / "again.zip")
     assert again.read_bytes() == open_bundle.read_bytes()
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("only_accuracy")
 def test_a_changed_byte_of_a_journal_is_named(open_bundle: Path, tmp_path: Path) -> None:
     changed = edited(open_bundle, tmp_path / "changed.zip", make_wrong)
     with zipfile.ZipFile(changed) as archive:
@@ -194,6 +223,7 @@ def test_a_changed_byte_of_a_journal_is_named(open_bundle: Path, tmp_path: Path)
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("only_accuracy")
 def test_a_changed_verdict_changes_figures_even_if_the_manifest_was_changed_to_fit(
     open_bundle: Path, tmp_path: Path
 ) -> None:
@@ -204,7 +234,7 @@ def test_a_changed_verdict_changes_figures_even_if_the_manifest_was_changed_to_f
     assert mean.endswith("mean is 0.8, computed 0.7")
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("only_accuracy")
 def test_a_changed_cell_is_named_with_both_values_and_an_empty_file_fails(open_bundle: Path, tmp_path: Path) -> None:
     def better(members: dict[str, bytes]) -> None:
         lines = members["figures.csv"].decode().splitlines()
@@ -219,7 +249,9 @@ def test_a_changed_cell_is_named_with_both_values_and_an_empty_file_fails(open_b
     (difference,) = verify_bundle(changed).differing
     assert difference.startswith("accuracy: ")
     assert difference.endswith(": mean is 0.95, computed 0.8")
-    assert core(tmp_path / "a.duckdb", "bundle", "verify", str(changed)).returncode == 1
+    said = core(tmp_path / "a.duckdb", "bundle", "verify", str(changed))
+    assert said.returncode == 1
+    assert "mean is 0.95, computed 0.8" in said.stdout + said.stderr
     empty = verify_bundle(edited(open_bundle, tmp_path / "empty.zip", emptied, hashed=True))
     assert empty.damage == ["figures.csv cannot be read (it has no figure)."]
     assert not empty.sound
@@ -386,6 +418,127 @@ def test_results_of_jobs_belong_to_their_runs(tmp_path: Path, monkeypatch: pytes
         assert "run-b" not in journal, table
 
 
+OF_RUN_A = Belonging(frozenset({"a"}), frozenset({"a/1/0"}), frozenset({"ours/1"}), {"ours/2": "hash of the stand-in"})
+"""The run a with a trial on a case with an open licence; the text of the case ours/2 may not leave."""
+
+
+def case_label(case: str, field: str = "accepted", **changes: str) -> dict[str, Any]:
+    label = {"case_key": case, "text_hash": "h", "field": field, "value": "Gout", "origin": "person", "made_by": "Ann"}
+    return {**label, "note": "as the text says", "made_at": 4.0, **changes}
+
+
+def test_labels_that_quote_a_withheld_case_stay_here() -> None:
+    own, plain = case_label("ours/1"), case_label("ours/2", "urgency", value="2")
+    table: list[tuple[dict[str, Any], dict[str, Any] | None]] = [
+        (own, own),
+        (case_label("ours/3"), None),
+        (case_label("ours/2"), None),
+        (plain, {**plain, "text_hash": "hash of the stand-in", "note": ""}),
+    ]
+    assert [OF_RUN_A.label(label) for label, _ in table] == [expected for _, expected in table]
+
+
+def test_entries_of_people_leave_with_their_runs_and_cases() -> None:
+    def line(line_id: str, kind: str, /, **what: Any) -> WrittenLine:
+        return WrittenLine(line_id=line_id, kind=kind, at=5.0, by="Ann", what=what)
+
+    def a_review(review: str, *trials: str) -> WrittenLine:
+        items = [{"item": f"talk:{trial}", "number": n, "annotators": ["Ann"]} for n, trial in enumerate(trials)]
+        plan = json.dumps({"kind": "conversations", "number": len(trials), "annotators": ["Ann"]})
+        fields = {"review_id": review, "name": review, "kind": "conversations", "plan": plan, "created_at": 4.0}
+        return line(f"review {review}", "review", **fields, items=items)
+
+    def unblinded(review: str) -> WrittenLine:
+        by = {"unblinded_by": "Ann", "reason": "", "unblinded_at": 6.0}
+        return line(f"unblinding {review}", "unblinding", review_id=review, **by)
+
+    def labelled(run: str) -> WrittenLine:
+        return line(f"label {run}", "label", run_id=run, name="mine", tags=[], note="", labelled_at=5.0)
+
+    def facts(case: str) -> WrittenLine:
+        return line(f"facts {case}", "facts", case_key=case, made_by="Ann", made_at=5.0, facts=[], content_hash="h")
+
+    lines = [
+        *(a_review("own", "a/1/0"), unblinded("own")),
+        a_review("blinded", "a/1/0"),
+        *(a_review("both", "a/1/0", "b/1/0"), unblinded("both")),
+        *(a_review("foreign", "b/1/0"), unblinded("foreign")),
+        *(labelled("a"), labelled("b"), facts("ours/1"), facts("ours/9")),
+        *(line(f"case {n}", "case_label", **case_label(f"ours/{n}")) for n in (1, 2, 3)),
+    ]
+    contents = cast(JournalContents, SimpleNamespace(counting={each.line_id: each for each in lines}))
+    leaving = peoples_lines(contents, OF_RUN_A)
+    assert {each.line_id for each in leaving.lines} == {
+        "review own", "unblinding own", "label a", "facts ours/1", "case 1",
+    }  # fmt: skip
+    assert leaving.left_out == {BLINDED: 1, OTHER_RUNS: 1}
+    assert not [each for each in leaving.lines if each.kind in ("review", "unblinding") and "Ann" in str(each.what)]
+
+
+def test_a_line_of_a_withheld_run_has_no_word_of_its_conversation() -> None:
+    secret = "A stonemason from Aberlour."
+    call = a_call("c1", response=secret, reasoning=secret, request={"messages": [{"role": "user", "content": secret}]})
+    events = [call, Utterance(turn=0, role="patient", text=secret), answered(response=secret)]
+    lines: list[JournalLine] = [
+        a_trial(events),
+        ReplyLine(run_id="run", trial_id="t", unit="t", key="k", number=0, place=0, call=call.call),
+        grades("run/1/0", graded("correct", extracted=secret)).model_copy(update={"answers": [events[2]]}),
+        DeletedLine(run_id="run", trial_id="run/1/0"),
+    ]
+    for line in lines:
+        public = without_texts(line)
+        assert public is not None
+        assert (public.type, b"stonemason" in line_bytes(public)) == (line.type, False)
+    assert without_texts(lines[3]) == lines[3]
+    assert without_texts(SpokenLine(run_id="run", trial_id="t", role="doctor", text=secret, at=1.0)) is None
+
+
+def test_the_rows_of_an_imported_run_move_with_or_without_its_texts(tmp_path: Path) -> None:
+    store = copy_of(campaign, tmp_path / "here")
+    as_released(store, "run-a")
+    with store.read() as cursor:
+        header = header_with_cases(cursor, "run-a")
+        expected = {c.trial_id: c.verdicts for c in conversations(cursor, Selection(runs=["run-a"]), limit=None)}
+        with pytest.raises(AnamnesisError, match="There is no run 'none'"):
+            header_with_cases(cursor, "none")
+        for withheld in ("", "not passed on"):
+            folder = tmp_path / f"rows {withheld}"
+            folder.mkdir()
+            written = "".join(path.read_text() for path in write_run_tables(cursor, "run-a", folder, withheld))
+            assert ("A lump on my neck" in written) == ("**Final Diagnosis:** Eczema" in written) == (not withheld)
+            assert ("not passed on" in written) == bool(withheld)
+    for withheld in ("", "not passed on"):
+        other = Store(tmp_path / f"there {withheld}" / "anamnesis.duckdb")
+        with other.write() as connection:
+            read_run_tables(connection, header, tmp_path / f"rows {withheld}")
+        with other.read() as cursor:
+            found = {c.trial_id: c.verdicts for c in conversations(cursor, Selection(runs=["run-a"]), limit=None)}
+        assert found == expected
+    (tmp_path / "rows " / "answers.jsonl").write_text("[1]\n")
+    with (
+        pytest.raises(AnamnesisError, match="The rows of answers of run run-a cannot be read"),
+        Store(tmp_path / "third" / "anamnesis.duckdb").write() as connection,
+    ):
+        read_run_tables(connection, header, tmp_path / "rows ")
+
+
+def test_rows_of_a_job_leave_with_their_cases_and_a_line_in_writing_is_left_out(store: Store) -> None:
+    rows = [
+        RowLine(table="case_labels", row=case_label(f"ours/{n}", made_by="openai/j", origin="model")) for n in (1, 2, 3)
+    ]
+    path = write_journal(store.journals, "job", *rows)
+    with path.open("ab") as file:
+        file.write(b'{"type":"row","table":"case_la')
+    leaving = [orjson.loads(line) for line in job_lines(path, OF_RUN_A, frozenset())]
+    assert [line["row"] for line in leaving] == [case_label("ours/1", made_by="openai/j", origin="model")]
+    with path.open("ab") as file:
+        file.write(b"\n")
+    with pytest.raises(AnamnesisError, match="is damaged: see"):
+        list(job_lines(path, OF_RUN_A, frozenset()))
+    run = write_journal(store.journals, "run", a_header(), a_trial())
+    assert list(job_lines(run, OF_RUN_A, frozenset())) == []
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("one_figure")
 def test_cases_of_prompts_are_left_out_also_without_their_texts(
@@ -445,7 +598,7 @@ def test_hostile_files_get_one_sentence(open_bundle: Path, tmp_path: Path) -> No
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("only_accuracy")
 def test_a_missing_and_a_surplus_file_are_named(open_bundle: Path, tmp_path: Path) -> None:
     def edit(members: dict[str, bytes]) -> None:
         del members["README.md"]

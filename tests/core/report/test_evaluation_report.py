@@ -14,6 +14,7 @@ import pytest
 
 from core.cli.app import main
 from core.errors import UsageError
+from core.events import Utterance
 from core.jobs.repeat import run_command_of
 from core.journal import Hypothesis
 from core.measures.base import MetricRequest, Note, cell_in_words
@@ -371,39 +372,61 @@ def words_of(evaluation: Evaluation) -> int:
     return len(to_markdown(evaluation).decode().split())
 
 
-def long_run(store: Store) -> None:
-    """Write one run of 120 cases in 40 specialties, in every format and two types of question, two trials of each."""
+def run_by_rules(store: Store, n_cases: int, specialties: int) -> None:
+    """Write the run "rules" in every format and two types of question, two trials of each case."""
     arms = tuple(
         (format_, question_type)
         for format_ in ("vignette", "multi_turn", "single_turn", "summarized")
         for question_type in ("mcq", "frq")
     )
     cases = [
-        a_case(n, specialty=f"Specialty with a long name, number {n % 40}", licence="", source="") for n in range(120)
+        a_case(n, specialty=f"Specialty with a long name, number {n % specialties}", licence="", source="")
+        for n in range(n_cases)
     ]
     trials = [
         a_trial(
             [
-                event
-                for place, arm in enumerate(arms)
-                for event in (answered(*arm), graded("correct" if (n + trial + place) % 3 else "incorrect", *arm))
+                Utterance(turn=0, role="patient", text=f"A lump on my neck, doctor, since {n} weeks."),
+                *(
+                    event
+                    for place, arm in enumerate(arms)
+                    for event in (answered(*arm), graded("correct" if (n + trial + place) % 3 else "incorrect", *arm))
+                ),
             ],
-            trial_id=f"long/{n}/{trial}",
-            run_id="long",
+            trial_id=f"rules/{n}/{trial}",
+            run_id="rules",
             case_key=f"ours/{n}",
             trial=trial,
         )
-        for n in range(120)
+        for n in range(n_cases)
         for trial in range(2)
     ]
-    header = a_header("long", cases, arms=arms, doctor="reference/bayes", patient="reference/profile", trials=2)
-    write_journal(store.journals, "long", header, *trials)
+    header = a_header("rules", cases, arms=arms, doctor="reference/bayes", patient="reference/profile", trials=2)
+    write_journal(store.journals, "rules", header, *trials)
     fold(store)
+
+
+def six_cases(store: Store) -> None:
+    run_by_rules(store, 6, 3)
+
+
+def many_cases(store: Store) -> None:
+    run_by_rules(store, 120, 40)
+
+
+@pytest.fixture(scope="module")
+def rules(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return copy_of(six_cases, tmp_path_factory.mktemp("rules"))
+
+
+@pytest.fixture(scope="module")
+def rules_facts(rules: Store) -> EvaluationFacts:
+    return read_facts(rules, ["rules"])
 
 
 @pytest.fixture(scope="module")
 def long_facts(tmp_path_factory: pytest.TempPathFactory) -> EvaluationFacts:
-    return read_facts(copy_of(long_run, tmp_path_factory.mktemp("long")), ["long"])
+    return read_facts(copy_of(many_cases, tmp_path_factory.mktemp("long")), ["rules"])
 
 
 @pytest.mark.slow
@@ -425,9 +448,9 @@ def test_a_report_on_the_whole_sample_study_has_at_most_5000_words(sample: Store
 
 
 def test_the_first_page_has_question_comparison_result_and_three_limits_before_the_items(
-    facts: EvaluationFacts, long_facts: EvaluationFacts
+    facts: EvaluationFacts, rules_facts: EvaluationFacts
 ) -> None:
-    for read in (facts, long_facts):
+    for read in (facts, rules_facts):
         page = chart(read).first_page
         assert page.question
         assert any(condition.name in line for condition in read.conditions for line in page.compared)
@@ -467,11 +490,11 @@ def test_a_stated_hypothesis_is_the_question_and_its_outcome_comes_first(facts: 
 
 
 def test_no_filled_item_is_empty_and_each_other_item_says_why(
-    facts: EvaluationFacts, long_facts: EvaluationFacts
+    facts: EvaluationFacts, rules_facts: EvaluationFacts
 ) -> None:
     nothing = {"", "-", "–", "n/a", "none", "None", "nan"}
     faults = []
-    for read in (facts, long_facts):
+    for read in (facts, rules_facts):
         for name in NAMES:
             for answer in evaluated(guideline(name, PARTS), read).items:
                 assert answer.state in STATES
@@ -489,27 +512,29 @@ def test_no_filled_item_is_empty_and_each_other_item_says_why(
 
 
 def test_items_on_weights_training_prompts_and_people_do_not_apply_to_rules_that_nobody_reviewed(
-    facts: EvaluationFacts, long_facts: EvaluationFacts
+    facts: EvaluationFacts, rules_facts: EvaluationFacts
 ) -> None:
     of_rules = chart(
-        replace(long_facts, runs=[replace(long_facts.runs[0], grader="reference/names", summariser="reference/quotes")])
+        replace(
+            rules_facts, runs=[replace(rules_facts.runs[0], grader="reference/names", summariser="reference/quotes")]
+        )
     )
     expected = ("3b", "4a", "4b", "4c", "7bi", "7bii", "7biii")
-    assert {number: state_of(chart(long_facts), number) for number in expected} == dict.fromkeys(
+    assert {number: state_of(chart(rules_facts), number) for number in expected} == dict.fromkeys(
         expected, "not applicable"
     )
     assert state_of(of_rules, "5ai") == "not applicable"
     assert state_of(chart(facts), "3b") == state_of(chart(facts), "5ai") == "to be written"
     assert state_of(chart(replace(facts, reviewed=True)), "7biii") == "to be written"
     # the licence of the cases is not stated, and they are not those of the library
-    assert state_of(chart(long_facts), "12cii") == state_of(chart(long_facts), "12ci") == "to be written"
+    assert state_of(chart(rules_facts), "12cii") == state_of(chart(rules_facts), "12ci") == "to be written"
 
 
-def test_a_report_contains_no_text_of_a_case(filled_store: Store) -> None:
-    evaluation = evaluation_of(filled_store, ["run-a"], "chart")
+def test_a_report_contains_no_text_of_a_case(rules: Store, rules_facts: EvaluationFacts) -> None:
+    evaluation = chart(rules_facts)
     (wrong,) = [table for table in tables_of(evaluation) if table.name == "wrong_answers"]
-    assert any(cell.startswith("run-a/") for row in wrong.rows for cell in row)
-    with filled_store.read() as cursor:
+    assert any(cell.startswith("rules/") for row in wrong.rows for cell in row)
+    with rules.read() as cursor:
         cases = cursor.execute("SELECT vignette, answer FROM cases").fetchall()
         said = cursor.execute("SELECT text FROM utterances").fetchall()
     page = unescape(to_html(evaluation).decode())

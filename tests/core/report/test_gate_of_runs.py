@@ -16,7 +16,7 @@ from core.jobs.judge import Judging
 from core.journal import RUBRIC_SCORES, Hypothesis
 from core.models.registry import load_registry
 from core.report.breaks import find_breaks
-from core.report.gate import GateResult, GateRule, gate, run_side
+from core.report.gate import GateResult, GateRule, gate, run_side, shared_arm
 from core.store.database import Store
 from core.store.fold import fold
 from tests.core.store.builders import a_header, a_trial, write_journal
@@ -82,23 +82,24 @@ def test_two_runs_of_one_doctor_with_the_same_seeds_are_compared(store: Store) -
     assert (result.verdict, result.comparison and result.comparison.regressed) == ("fail", 20)
 
 
-@pytest.mark.parametrize(
-    ("header", "words"),
-    [
+def test_runs_that_cannot_be_compared_are_not_decided(store: Store) -> None:
+    table: list[tuple[dict[str, Any], str]] = [
         ({"case_set_hash": "d"}, "differ in case set (d against c)"),
         ({"grader": "openai/h"}, "differ in grader"),
         ({"settings": {"max_messages": 20}}, "differ in cap (20 against 30)"),
         ({"prompt_hash": "i"}, "differ in prompts"),
-        ({"trials": 2}, "new is unfinished: 60 of 120 trials."),
-        ({"arms": [("vignette", "mcq")]}, "new has no answers in vignette:frq."),
-    ],
-)
-def test_runs_that_cannot_be_compared_are_not_decided(store: Store, header: dict[str, Any], words: str) -> None:
-    write_run(store, "old", verdicts(0), **OLD)
-    write_run(store, "new", verdicts(0), **{**NEW, **header})
-    result = of(store)
-    assert (result.verdict, result.comparison) == ("cannot say", None)
-    assert words in result.reason
+        ({"trials": 2}, "is unfinished: 20 of 40 trials."),
+        ({"arms": [("vignette", "mcq")]}, "has no answers in vignette:frq."),
+    ]
+    write_run(store, "old", verdicts(0, 20), **OLD)
+    for number, (header, _) in enumerate(table):
+        write_run(store, f"new{number}", verdicts(0, 20), **{**NEW, "doctor": f"openai/new{number}", **header})
+    wrong = []
+    for number, (_, words) in enumerate(table):
+        result = gate(store, run_side(store, f"new{number}"), run_side(store, "old"), RULE)
+        if (result.verdict, result.comparison) != ("cannot say", None) or words not in result.reason:
+            wrong.append((words, result))
+    assert wrong == []
 
 
 @pytest.mark.slow
@@ -107,6 +108,26 @@ def test_a_patient_who_says_nothing_in_the_arm_and_parts_under_test_may_differ(s
     write_run(store, "new", verdicts(0), **{**NEW, "patient": "openai/q", "prompt_hash": "i"})
     assert "prompts" in of(store).reason
     assert of(store, GateRule("vignette:frq", margin=0.1, under_test=("prompts",))).verdict == "pass"
+
+
+def test_notes_say_where_the_test_says_little(store: Store) -> None:
+    stated = Hypothesis(text="It is as good.", primary="vignette:mcq", margin=0.2)
+    write_run(store, "old", verdicts(20, 20), **{**OLD, "doctor": "openai/new"})
+    write_run(store, "new", verdicts(20, 20), **{**NEW, "created_at": 0.5})
+    write_run(store, "few", verdicts(18, 20), **{**OLD, "doctor": "openai/few"})
+    write_run(store, "low", verdicts(18, 20), hypothesis=stated, **{**NEW, "doctor": "openai/low"})
+    severe = {note.kind: note.severity == "high" for note in of(store).notes}
+    assert severe.items() >= {("useless", True), ("order", True), ("condition", False), ("hypothesis", False)}
+    few, low = run_side(store, "few"), run_side(store, "low")
+    notes = {note.kind: note for note in gate(store, low, few, RULE).notes}
+    assert "the reference has 0.100" in notes["margin"].text
+    assert notes["hypothesis"].severity == "high"
+    assert "vignette:frq instead of vignette:mcq; margin 0.1 instead of 0.2" in notes["hypothesis"].text
+    assert {"useless", "ceiling", "order", "condition"}.isdisjoint(notes)
+    itself = gate(store, low, low, RULE)
+    assert (itself.verdict, itself.reason) == ("cannot say", "low is compared with itself.")
+    assert shared_arm(low, few) == "vignette:mcq"
+    assert shared_arm(few, few) == "vignette:frq"
 
 
 def test_too_few_cases_are_not_decided(store: Store) -> None:
@@ -223,6 +244,11 @@ def test_the_command_prints_json_and_takes_the_outcome_and_margin_of_the_run(
     printed = json.loads(capsys.readouterr().out)
     assert (printed["verdict"], printed["status"], printed["n_cases"]) == ("fail", 1, N)
     assert printed["difference"] == pytest.approx(-1 / 3)
+    assert main([*against[:-1], "--arm", "vignette:frq", "--margin", "0.1"]) == 1
+    text = capsys.readouterr().out
+    assert text.startswith("Fail. ")
+    for words in ("0.667 against 1.000", "-0.333 (", "60, 20 discordant: 0 improved, 20 regressed", "margin 0.1"):
+        assert words in text
     assert main(against) == 0
     printed = json.loads(capsys.readouterr().out)
     assert (printed["verdict"], printed["outcome"], printed["margin"]) == ("pass", "vignette:frq", 0.5)

@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from core.errors import UsageError
+from core.stats.calibrated import resemblance
+from core.stats.choices import weights
 from core.stats.intervals import Interval
+from core.stats.margin_power import chance_to_pass, observed_law
+from core.stats.ratios import percentiles, ratio, ratio_intervals, resampled_sums
 from core.stats.smoothed import mean_interval, pseudo_shape, ratio_interval, tail_share
 from tests.support.intervals import beta_bounds
 
@@ -123,3 +128,41 @@ def test_coverage_of_one_trial_a_case_is_never_below_93(cases: int) -> None:
     covered = {mean: [low <= mean <= high for low, high in intervals] for mean in means}
     coverage = {mean: stats.binom.pmf(counts, cases, mean)[covered[mean]].sum() for mean in means}
     assert {mean: share for mean, share in coverage.items() if share < 0.93} == {}
+
+
+def test_tables_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(UsageError, match="as many numerators as denominators"):
+        ratio_interval([1, 2], [3])
+    with pytest.raises(UsageError, match="as many numerators as denominators"):
+        ratio_intervals([[1], [2]], [[3]])
+    for table in ([1.0, 2.0], [[1.0], [math.nan]], [[math.inf]]):
+        with pytest.raises(UsageError, match="a row for each case, without gaps"):
+            resampled_sums(table)
+    with pytest.raises(UsageError, match="a row of differences, a share and a case each"):
+        weights([[1.0], [0.0]], [1.0], ["a", "b"])
+    with pytest.raises(UsageError, match="a row of differences, a share and a case each"):
+        weights([[1.0], [0.0]], [1.0, 0.0], ["a"])
+    with pytest.raises(UsageError, match="length needs a value for each item"):
+        resemblance(["a", "b"], [True, False], {"length": [1.0]})
+    law = observed_law([0.0, 0.5, -0.5])
+    for margin, level in ((0, 0.05), (1, 0.05), (0.1, 0), (0.1, 0.5)):
+        with pytest.raises(UsageError, match="A margin lies between 0 and 1"):
+            chance_to_pass(law, margin, 30, level)
+
+
+def test_nothing_to_resample_and_nothing_that_varies() -> None:
+    assert resampled_sums(np.zeros((0, 2)), 7).tolist() == [[0.0, 0.0]] * 7
+    assert np.isnan(percentiles([math.nan, math.inf], 5)).all()
+    low, high = percentiles([3.0] * 100, 5)
+    assert (low, high) == (3, 3)
+    assert math.isnan(ratio([1, 2], [0, 0]))
+    assert ratio([1, 2], [2, 4]) == 0.5
+    # many cases of two kinds: the sums are those of all cases
+    sums = resampled_sums([[1.0, 1.0]] * 300 + [[0.0, 1.0]] * 700, 50)
+    assert sums[:, 1].tolist() == [1000.0] * 50
+    assert abs(float(sums[:, 0].mean()) - 300) < 20
+    # one side is missing, and a feature that is the same everywhere
+    cases = [f"c{n}" for n in range(6)]
+    assert [row.verdict for row in resemblance(cases, [True] * 6, {"length": range(6)})] == ["cannot say"]
+    (row,) = resemblance(cases, [True] * 3 + [False] * 3, {"length": [2.0] * 6})
+    assert (row.difference, row.verdict) == (0.0, "alike")

@@ -150,28 +150,28 @@ def test_importing_twice_only_restores_a_lost_picture(release: Path) -> None:
     assert lost.read_bytes() == BLUE
 
 
-@pytest.mark.parametrize(
-    ("picture", "words"),
-    [
-        (address(RED[:-16]), "is damaged or cut short"),
-        (address(RED)[:-3], "its base64 text cannot be read"),
-        (address(b"words"), "is no picture"),
-        (address(b"\0" * (1024**2 + 1)), "at most 1 MB"),
-        ("data:image/png,abc", "neither its contents in the file nor an address"),
-    ],
-)
 def test_an_unusable_picture_is_reported_and_its_case_is_imported_without_it(
-    release: Path, picture: str, words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    release: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(images, "MAX_BYTES", 1024**2)
-    write_file(release, "gpt4v", "case_4", a_pictured_file("case_4", picture))
+    table = {
+        "case_4": (address(RED[:-16]), "is damaged or cut short"),
+        "case_5": (address(RED)[:-3], "its base64 text cannot be read"),
+        "case_6": (address(b"words"), "is no picture"),
+        "case_7": (address(b"\0" * (1024**2 + 1)), "at most 1 MB"),
+        "case_8": ("data:image/png,abc", "neither its contents in the file nor an address"),
+    }
+    for case, (picture, _) in table.items():
+        write_file(release, "gpt4v", case, a_pictured_file(case, picture))
     assert main(["import", "craftmd", str(release), "--models", "gpt_4v"]) == 0
     output = capsys.readouterr().out
-    (line,) = [line for line in output.splitlines() if "case_4.json" in line]
-    assert words in line
-    assert line.endswith("The case goes without it.")
-    assert "3 files new; 15 trials came in." in output
-    assert cases_of(SEEN)["craftmd-images/case_4"].images == ()
+    assert "7 files new; 35 trials came in." in output
+    cases = cases_of(SEEN)
+    for case, (_, words) in table.items():
+        (line,) = [line for line in output.splitlines() if f"{case}.json" in line]
+        assert words in line
+        assert line.endswith("The case goes without it.")
+        assert cases[f"craftmd-images/{case}"].images == ()
     assert a_run(SEEN).settings["images"] == "with"
 
 
@@ -210,11 +210,13 @@ def test_one_file_with_another_answer_does_not_make_a_folder_with_own_cases(rele
     assert list(cases_of("craftmd-llama2")) == ["craftmd/case_0"]
 
 
-@pytest.mark.parametrize("part", ["case_vignette", "correct_ans"])
-def test_a_file_without_a_part_of_its_case_is_quarantined(release: Path, part: str) -> None:
-    write_file(release, "gpt4v", "case_4", a_pictured_file("case_4", address(RED), **{part: " "}))
-    (file,) = import_all(release).quarantined
-    assert (file.path, file.fault) == ("results/gpt4v/case_4.json", f"it brings its own case, but no {part}")
+def test_a_file_without_a_part_of_its_case_is_quarantined(release: Path) -> None:
+    parts = {"case_4": "case_vignette", "case_5": "correct_ans"}
+    for case, part in parts.items():
+        write_file(release, "gpt4v", case, a_pictured_file(case, address(RED), **{part: " "}))
+    assert {file.path: file.fault for file in import_all(release).quarantined} == {
+        f"results/gpt4v/{case}.json": f"it brings its own case, but no {part}" for case, part in parts.items()
+    }
 
 
 def test_figures_of_the_paper_do_not_change(release: Path) -> None:

@@ -177,7 +177,6 @@ def test_a_review_of_0_4_is_finished_as_it_was_begun_and_stays_apart(
     }
 
 
-@pytest.mark.slow
 def test_a_review_of_0_4_that_asked_own_words_first_is_called_so() -> None:
     fields = a_plan(kind="baseline", shared=0).model_dump(exclude={"order"})
     assert stored_plan({**fields, "question_types": ["frq", "mcq"]}).order == "own words first"

@@ -20,6 +20,7 @@ from core.store.review_records import planned
 from core.store.selection import Selection
 from tests.core.measures.experts.reviews import a_review
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, write_journal
+from tests.support.answering import record_all
 
 CASES = [a_case(n, single_diagnosis=None, profile=None, vignette=f"Vignette {n}.") for n in range(1, 5)]
 CHOICES = {  # case → Ada's and Ben's number of likely diagnoses; ties are for Cem
@@ -38,14 +39,15 @@ def reviewed(store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
     imported.save("ours", CASES)
     plan = planned(kind="case_quality", number=4, annotators=("Ada", "Ben", "Cem"), case_set="ours", shared=1.0)
     review = plan_review(store, "Quality", plan)
-    state = state_of(store, review.review_id)
-    for item in state.items:
+    answers = []
+    for item in state_of(store, review.review_id).items:
         number = item.item.rpartition("/")[2]
         for place, name in enumerate(item.annotators):
-            record(store, "Quality", item.number, name, "likely_diagnoses", CHOICES[number][place])
-            record(store, "Quality", item.number, name, "answer_in_vignette", "no")
+            answers.append((item.number, name, "likely_diagnoses", CHOICES[number][place]))
+            answers.append((item.number, name, "answer_in_vignette", "no"))
             if number in NAMED:
-                record(store, "Quality", item.number, name, "accepted_answers", NAMED[number][place])
+                answers.append((item.number, name, "accepted_answers", NAMED[number][place]))
+    record_all(store, "Quality", answers)
     state = state_of(store, review.review_id)
     for item in state.open_ties():
         (third,) = {"Ada", "Ben", "Cem"} - set(item.annotators)

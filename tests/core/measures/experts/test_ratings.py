@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
+from core.measures.experts.completeness import JudgedHistory, cross_table
 
 from core.errors import UsageError
-from core.judging.form import CANNOT_JUDGE, FormQuestion, form_named, forms, read_form
+from core.judging.form import CANNOT_JUDGE, Form, FormQuestion, form_named, forms, read_form
 from core.measures.agreement import report as agreement_report
 from core.measures.base import Metric, MetricRequest, Row
 from core.measures.experts.ratings import report, sections_for
@@ -16,12 +18,12 @@ from core.measures.preferences import report as preferences_report
 from core.paths import ROOT
 from core.reviews.answering import record
 from core.reviews.reviewing import plan_review, unblind
-from core.reviews.state import state_of
+from core.reviews.state import About, ReviewState, state_of
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.review_records import Review, parse_item, planned
+from core.store.review_records import Review, ReviewItem, parse_item, planned
 from tests.core.measures.experts.reviews import MODELS, store_conversations
-from tests.support.answering import record_all
+from tests.support.answering import an_answer, record_all
 
 EXPERTS = ("Ada", "Ben", "Cyd")
 
@@ -95,6 +97,69 @@ def test_a_faulty_form_is_refused_with_its_file(tmp_path: Path, content: str, se
     with pytest.raises(UsageError, match=sentence) as raised:
         read_form(path)
     assert str(path) in str(raised.value)
+
+
+def test_the_answers_of_three_people_by_hand(store: Store) -> None:
+    """Of three conversations of one model two are about the case c1; the third is tied, and nobody can say how warm."""
+    warm = {"kind": "scale", "options": {"1": "Cold", "2": "Neutral", "3": "Warm"}, "title": "Warmth"}
+    form = Form.model_validate(
+        {
+            "name": "manners", "title": "Manners", "about": "conversation", "decision": "majority", "reviewers": 3,
+            "questions": [
+                {"id": "polite", "title": "Polite", "wording": "Is it polite?"},
+                {"id": "warm", "wording": "How warm is it?", **warm},
+                {"id": "why", "title": "Why", "wording": "Why?", "kind": "text", "optional": True},
+            ],
+        }
+    )  # fmt: skip
+    said = {
+        1: {"polite": ("yes", "yes", "no"), "warm": ("1", "3", "2")},
+        2: {"polite": ("no", "no", "yes"), "warm": ("3", "3", "3")},
+        3: {"polite": ("yes", "no", CANNOT_JUDGE), "warm": (CANNOT_JUDGE,) * 3},
+    }
+    plan = planned(kind="manners", form=form, number=3, annotators=EXPERTS, shared=1.0)
+    items = [ReviewItem(f"talk:{n}", n, EXPERTS) for n in said]
+    newest = {
+        (f"talk:{n}", name, question): an_answer(
+            f"talk:{n}", name, question, value, at=1.0, seconds={"Ada": 60.0 * n, "Ben": 60.0}.get(name)
+        )
+        for n, answers in said.items()
+        for question, values in answers.items()
+        for name, value in zip(EXPERTS, values, strict=True)
+        if (n, name, question) != (3, "Ben", "warm")  # so that Ben has not completed the third
+    }
+    newest["talk:1", "Ada", "why"] = an_answer("talk:1", "Ada", "why", "So kind.", at=2.0)
+    about = {f"talk:{n}": About(f"c{max(1, n - 1)}", models=("m",)) for n in said}
+    state = ReviewState(Review("R", plan), items, newest, about)
+
+    def listed(part: str, **options: object) -> list[Any]:
+        request = MetricRequest(store, query=lambda query, *arguments: state)
+        return list(report.rows(request, part=part, **options))
+
+    shares = {row["answer"]: (row.estimate, row.n, row.excluded) for row in listed("shares")}
+    assert shares == {"Yes": (0.5, 2, {"tied": 1}), "No": (0.5, 2, {"tied": 1})}
+    (mean,) = listed("means")
+    assert (mean.estimate, mean.n, mean.excluded) == ((2 + 3) / 2, 2, {"not judged": 1})
+    assert listed("time", hourly_rate=30.0) == [
+        {"annotator": "Ada", "median_minutes": 2.0, "items": 3, "cost_of_100_items": 100.0},
+        {"annotator": "Ben", "median_minutes": 1.0, "items": 2, "cost_of_100_items": 50.0},
+        {"annotator": "all annotators", "median_minutes": 1.0, "items": 5, "cost_of_100_items": 50.0},
+    ]
+    assert [(row["annotator"], row["words"]) for row in listed("words")] == [("Ada", "So kind.")]
+
+
+def test_diagnoses_after_complete_and_incomplete_histories(store: Store) -> None:
+    histories = [JudgedHistory(model, f"c{n}", n < 2, n == 0) for model in ("a", "b") for n in range(3)]
+    request = MetricRequest(store, query=lambda query, *arguments: histories)
+    rows = list(report.rows(request, part="completeness"))
+    assert {(row["model"], row["history"]): (row.estimate, row.n) for row in rows} == {
+        ("a", "complete"): (0.5, 2), ("a", "incomplete"): (0, 1),
+        ("b", "complete"): (0.5, 2), ("b", "incomplete"): (0, 1),
+    }  # fmt: skip
+    assert "not assigned" in request.notes[0].text
+    every_history_complete = cross_table("a", histories[:2])
+    assert [row["p"] for row in every_history_complete] == [None, None]
+    assert cross_table("a", [JudgedHistory("a", "c", None, True)]) == []
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from core.judging.form import CANNOT_JUDGE, Form, form_named
 from core.measures.base import MetricRequest
 from core.measures.opinions import read_opinions
 from core.measures.registry import metrics
-from core.reviews.answering import record
+from core.reviews.answering import answer_in, record
 from core.reviews.drawing import draw
 from core.reviews.exchange import import_csv, write_sheet
 from core.reviews.reviewing import plan_review, unblind
@@ -22,7 +23,7 @@ from core.reviews.rubrics import any_form
 from core.reviews.state import ReviewState, decided, state_of
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.judgements import judgements
+from core.store.queries.judgements import add_judgements, judgements
 from core.store.review_records import Candidate, planned
 from tests.core.measures.experts.reviews import a_plan, store_conversations
 from tests.support.judged_rubric import store_judged
@@ -52,18 +53,29 @@ def plan(store: Store, kind: str, number: int = 4, annotators: Sequence[str] = P
     return state_of(store, plan_review(store, kind, planned(**fields)).review_id)
 
 
-def answer_next(store: Store, review: str, annotator: str) -> bool:
-    """Answer the first open question of the annotator's next item, as the keys of its page do."""
+def answer_open(store: Store, review: str, annotator: str, number: int | None = None) -> None:
+    """Answer the open questions of the annotator's items, as the keys of its page do: all, or the first ``number``."""
     state = state_of(store, review)
-    item = next((item for item in state.queue(annotator) if not state.complete(item, annotator)), None)
-    if item is None:
-        return False
-    due = (state.question(item, name) for name in state.due(item, annotator))
-    question = next(q for q in due if q and not q.optional and state.value(item.item, annotator, q.id) is None)
-    # Ben differs on the items 1 and 2
-    value = question.values[annotator == "Ben" and item.number <= 2]
-    record(store, review, item.number, annotator, question.id, value, seconds=10.0 * item.number)
-    return True
+    waiting = [
+        (item, question)
+        for item in state.queue(annotator)
+        for question in map(partial(state.question, item), state.due(item, annotator))
+        if question and not question.optional and state.value(item.item, annotator, question.id) is None
+    ]
+    answers = [
+        # Ben differs on the items 1 and 2
+        answer_in(
+            state,
+            item.number,
+            annotator,
+            asked.id,
+            asked.values[annotator == "Ben" and item.number <= 2],
+            seconds=10.0 * item.number,
+        )
+        for item, asked in waiting[:number]
+    ]
+    with store.write() as connection:
+        add_judgements(connection, [answer for answer in answers if answer])
 
 
 def from_journals(store: Store) -> Store:
@@ -94,13 +106,12 @@ def test_two_people_on_three_forms_are_counted_alike_after_the_database_was_dele
         plan(store, kind)
     for kind in REVIEWS:
         for person in PEOPLE:
-            for _ in range(2):
-                assert answer_next(store, kind, person)
+            answer_open(store, kind, person, number=2)
     store = from_journals(store)  # in the middle
     for kind in REVIEWS:
         for person in PEOPLE:
-            while state_of(store, kind).progress_of(person).done < 4:
-                assert answer_next(store, kind, person)
+            answer_open(store, kind, person)
+            assert state_of(store, kind).progress_of(person).done == 4
         state = state_of(store, kind)
         assert [item.number for item in state.open_ties()] == [1, 2]
         for person in PEOPLE:

@@ -133,7 +133,6 @@ def test_the_linter_names_keys_that_no_case_has() -> None:
     assert lint_rubric(unknown) == []
 
 
-@pytest.mark.slow
 def test_a_saved_rubric_has_versions_replaces_a_file_and_outlives_the_database(store: Store) -> None:
     first, second = (rubric({"criterion": "Greets.", "points": points}, name="library") for points in (1, 2))
     for version in (first, second):

@@ -7,6 +7,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,13 @@ from core.cli.app import main
 from core.datasets import imported
 from core.datasets.select import cases_of
 from core.errors import AnamnesisError, UsageError
+from core.frameworks.answering import reason_of
 from core.jobs.ask_job import run_job
 from core.jobs.engine import Options
 from core.jobs.judge import Judging
 from core.journal import RowLine
 from core.judging.form import form_named
-from core.judging.judgement import Judge, Judgement
+from core.judging.judgement import Judge, Judgement, Quotation
 from core.judging.request import Material, answers_in
 from core.measures.base import MetricRequest, Result, Row
 from core.measures.notes import result_of
@@ -31,6 +33,8 @@ from core.measures.urgency import (
     FORCED,
     LEVELS,
     WORDS,
+    TriagedConversation,
+    UrgencyReading,
     is_severe,
     levels_of_files,
     read_urgency,
@@ -120,6 +124,63 @@ def test_the_shares_are_means_over_cases(answered_store: Store) -> None:
     assert "2 of 12 conversations (17%)" in unanswered.text
     assert any("1 cases have no level" in note.text for note in notes)
     assert any("file 5" in note.text for note in notes)
+
+
+def test_shares_by_group_levels_and_what_is_too_late_by_hand(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the conversations about levels 1, 1, 2 and 2, two are exact, one is one level too late, and one three."""
+
+    def played(number: int, level: int | None, given: str | None, specialty: str, **fields: Any) -> TriagedConversation:
+        quoted = (Quotation(number, f"words {number}"),)
+        judge = Judge("openai/a", "model", "p")
+        answer = Judgement(
+            subject=f"talk:{number}", form=FORCED, question="level", judge=judge, value=given, at=1.0,
+            quotations=quoted, reason=f"reason {number}", **fields,
+        )  # fmt: skip
+        return TriagedConversation(
+            trial_id=str(number), model="openai/a", doctor="openai/a", case_key=f"ours/{number}", dataset="ours",
+            specialty=specialty, ended=True, served=None, level=level, source="person", answer=answer,
+        )  # fmt: skip
+
+    conversations = [
+        played(1, 1, "1", "Cardiology"),
+        played(2, 1, "4", "Dermatology"),
+        played(3, 2, "2", "Dermatology"),
+        played(4, 2, "3", ""),
+        played(5, None, "1", "Cardiology"),
+        played(6, 2, None, "Cardiology", failure="timeout: no reply"),
+    ]
+    broken = replace(conversations[0], trial_id="7", ended=False, answer=None)
+    reading = UrgencyReading([*conversations, broken], conversations[0].answer)
+    monkeypatch.setattr("core.measures.urgency.report.read_urgency", lambda *_: reading)
+
+    def rows(**options: Any) -> list[dict[str, Any]]:
+        found = report_urgency.rows(MetricRequest(store), **options)
+        return [row.cells(plain=True) if isinstance(row, Row) else row for row in found]
+
+    whole = {row["figure"]: row for row in rows()}
+    assert [whole[figure]["share"] for figure in ("exact", "over-triage", "under-triage", "severe under-triage")] == [
+        0.5, 0, 0.5, 0.25,
+    ]  # fmt: skip
+    assert whole["exact"]["excluded"] == {"conversation broke off": 1, "no level": 1, reason_of("timeout"): 1}
+    assert (whole["unanswered"]["share"], whole["unanswered"]["n_cases"]) == (pytest.approx(1 / 5), 5)
+    for by, expected in (
+        ("level", {f"1 {LEVELS[1]}": (0.5, 2), f"2 {LEVELS[2]}": (0.5, 2)}),
+        ("specialty", {"Cardiology": (1.0, 1), "Dermatology": (0.5, 2), "unknown": (0.0, 1)}),
+        ("dataset", {"ours": (0.5, 4)}),
+    ):
+        exact = {row[by]: (row["share"], row["n_cases"]) for row in rows(by=by) if row["figure"] == "exact"}
+        assert exact == expected
+    table = rows(part="levels")
+    assert [[row[f"given {level}"] for level in LEVELS] + [row["unanswered"]] for row in table][:2] == [
+        [1, 0, 0, 1, 0, 0],
+        [0, 1, 1, 0, 0, 1],
+    ]
+    assert [row["cases"] for row in table] == [2, 3, 0, 0, 0]
+    late = rows(part="list")
+    assert [(row["trial_id"], row["severe"], row["words"], row["reason"]) for row in late] == [
+        ("2", True, "words 2", "reason 2"),
+        ("4", False, "words 4", "reason 4"),
+    ]
 
 
 @pytest.mark.slow

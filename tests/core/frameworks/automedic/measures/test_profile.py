@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
+from core.errors import AnamnesisError, UsageError
 from core.frameworks.automedic.measures.profile import (
     failure_shares,
     habits,
@@ -69,6 +71,77 @@ def test_the_values_of_cases_are_those_of_the_parts_that_are_means(tmp_path: Pat
     assert {name.partition(" ")[0] for name in means.index} == {"empathy", "robustness", "acc_conv", "acc_static"}
     for name, (mean, size) in means.iterrows():
         assert (mean, size) == (pytest.approx(estimates[str(name)].estimate), estimates[str(name)].n)
+
+
+def listed(request: MetricRequest, **options: Any) -> list[dict[str, Any]]:
+    """Return the rows as JSON has them: a number that is not there is null."""
+    rows = [row.cells(plain=True) if isinstance(row, Row) else row for row in report.rows(request, **options)]
+    return [{k: None if isinstance(v, float) and math.isnan(v) else v for k, v in row.items()} for row in rows]
+
+
+def test_every_part_of_the_report_of_six_items(tmp_path: Path) -> None:
+    store = Store(tmp_path / "results.duckdb")
+    trials_of(store, automedic(), *SIX, BROKEN)
+    stored: dict[tuple[str, str], Any] = {}
+
+    def once(query: Any, *arguments: Any) -> Any:
+        key = (query.__name__, repr(arguments))
+        if key not in stored:
+            stored[key] = query(store, *arguments)
+        return stored[key]
+
+    def rows(part: str, **options: Any) -> list[dict[str, Any]]:
+        return listed(MetricRequest(store, query=once), part=part, by="all", **options)
+
+    kinds = {(row["kind"], row["cause"]): row for row in rows("kinds")}
+    assert (kinds["abrupt_termination", "no_tag"]["trials"], kinds["abrupt_termination", "no_tag"]["counted"]) == (1, 6)
+    assert [row["trial_id"] for row in rows("failures") if row["kind"] == "invalid_answer"] == ["run/6/0"]
+    (habit,) = rows("habits")
+    assert (habit["queries"], habit["endings"]) == (17, "end_tag=4 turn_cap=1 no_tag=1")
+    queries = {row["measure"]: row["value"] for row in rows("queries")}
+    assert (queries["to_staff"], queries["repeated"]) == (pytest.approx(2 / 17), pytest.approx(1 / 17))
+    assert {row["ending"]: row["count"] for row in rows("endings")} == {"end_tag": 4, "turn_cap": 1, "no_tag": 1}
+    assert {row["misuse"]: row["count"] for row in rows("misuses")}["text_outside"] == 2
+    assert {row["rating"]: row["count"] for row in rows("rating_shares")}["not read"] == 1
+    assert rows("ratings")[0]["words"] == "I would give 1."
+    assert len(rows("items")) == 7
+    assert {row["value"] for row in rows("normalised")} == {None}, "one seat has no scale"
+    (point,) = rows("points")
+    assert (point["conversation"], point["static"], point["n_items"]) == (0.5, pytest.approx(4 / 6), 6)
+    assert [(row["group"], row["n"], row["slope"]) for row in rows("fit")] == [("all", 1, None), ("openai", 1, None)]
+    assert {row["measure"]: row["n_items"] for row in rows("accuracies")} == {
+        "acc_conv": 6, "acc_static": 6, "acc_conv_all": 6, "acc_static_all": 7,
+    }  # fmt: skip
+    for part in ("parts", "profile", "summary"):
+        own, published = rows(part), rows(part, published=True)
+        assert published[: len(own)] == own
+        assert {row["model"] for row in own} == {"openai/a"}
+        assert "Claude Sonnet 4" in {row["model"] for row in published[len(own) :]}
+    with pytest.raises(AnamnesisError, match="no trial of AutoMedic with frq answers"):
+        rows("parts", question_type="frq")
+    with pytest.raises(UsageError, match="No review of pairs of consultations is unblinded"):
+        rows("weights")
+
+
+def test_a_proper_early_end_is_told_apart_under_the_rule_that_is_named(store: Store) -> None:
+    ask = "<patient>Since when?</patient>"
+    early = (
+        a_consultation(1, [ask] * 3 + ["</end>"]),  # proper, after three turns
+        a_consultation(2, [ask, "<think>I know.</think></end>"]),  # proper: reasoning is no other word
+        a_consultation(3, [ask] * 4 + ["</end>"]),  # not early
+        a_consultation(4, [ask, "Goodbye. </end>"]),  # next to other words
+        a_consultation(5, [ask, "It is eczema."], reason="no_tag"),
+        a_consultation(6, ["</end>"]),  # before any query
+    )
+    trials_of(store, automedic(cases=range(1, 7)), *early)
+    for rule, robustness, abrupt, note in (
+        ("failed", 1 / 6, 5, "--early-end allowed"),
+        ("allowed", 3 / 6, 3, "Clean early ends do not count as abrupt"),
+    ):
+        request = MetricRequest(store)
+        (summary,) = listed(request, part="summary", early_end=rule)
+        assert (summary["robustness"], summary["abrupt_termination"]) == (pytest.approx(robustness), abrupt)
+        assert any(note in given.text for given in request.notes), rule
 
 
 def test_the_four_parts_of_six_items(six: dict[str, Row], summary: Row) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,10 @@ import pandas as pd
 import pytest
 
 from core.errors import UsageError
+from core.frameworks.consultation.measures import summary
 from core.frameworks.consultation.measures.summary import (
     CURVED,
+    MEASURES,
     compare_models,
     curve_rows,
     figures_of,
@@ -20,8 +23,11 @@ from core.frameworks.consultation.measures.summary import (
     order_rows,
     uncovered_rows,
 )
+from core.measures.base import MetricRequest, Row
 from core.stats.bootstrap import column_intervals, resampled_interval
 from core.stats.differences import paired_difference
+from core.store.database import Store
+from core.store.selection import Selection
 from core.text.topics import TOPICS
 from tests.support.intervals import beta_bounds
 
@@ -221,3 +227,60 @@ def test_answers_are_counted_by_thirds_of_the_uncovered_facts() -> None:
     assert (most.n, most["n_right"], most["recall_from"], most["recall_to"]) == (1, 1, 0.8, 0.9)
     assert (most.low, most.high) == pytest.approx(beta_bounds(1, 1), rel=1e-4)
     assert uncovered_rows(table.iloc[:0]) == []
+
+
+def test_every_part_of_the_report_has_its_rows(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two conditions on six cases of two data sets; the tables that the store would give are replaced."""
+    cases = [f"{'one' if n < 4 else 'two'}/{n}" for n in range(6)]
+    lacking = {name: value for m in MEASURES for name, value in ((m, NAN), (f"n_{m}", 5))}
+    table = pd.DataFrame(
+        [
+            {**lacking, "uncounted": 0, "dataset": "d", "case_set": case.partition("/")[0]}
+            | a_row(model, case, queries=queries + n, n_items=3 + n, patient_recall_at_10=0.5, told_onset=1.0)
+            | {"honesty": 0.75, "accuracy": float(n % 2)}
+            for model, queries in (("a", 2.0), ("b", 4.0))
+            for n, case in enumerate(cases)
+        ]
+    )
+    uncovered = pd.DataFrame({"model": "a", "case_key": cases, "recall": [0.1, 0.2, 0.3, 0.7, 0.8, 0.9], "right": True})
+    monkeypatch.setattr(summary, "read_doctors", lambda *_: table)
+    tables = {"read_uncovered": uncovered, "read_history": table, "read_extents": []}
+    texts = {"openings_note": "Three openings are vague.", "items_note": "Items by a model."}
+    patients = [SimpleNamespace(name=name, newest=SimpleNamespace(patient=f"openai/{name}")) for name in "ab"]
+    monkeypatch.setattr(summary, "conditions", lambda *_: patients)
+
+    def listed(selection: Selection | None = None, **options: Any) -> tuple[list[Row], MetricRequest]:
+        query = lambda query, *_, **__: (tables | texts)[query.__name__]  # noqa: E731
+        request = MetricRequest(store, selection or Selection(), query=query)
+        return list(summary.report.rows(request, **options)), request
+
+    rows, request = listed()
+    assert [note.text for note in request.notes] == list(texts.values())
+    means = {(row["cases"], row["model"]): row.estimate for row in rows if row["measure"] == "queries"}
+    assert means == {("one", "a"): 3.5, ("one", "b"): 5.5, ("two", "a"): 6.5, ("two", "b"): 8.5}
+    spoken, _ = listed(speaker="patient")
+    assert spoken
+    assert {str(row["measure"]).partition("_")[0] for row in spoken} == {"patient"}
+    printed, request = listed(by="dataset", published="medqa")
+    assert {row["dataset"] for row in printed} == {"d", ""}
+    assert request.notes[-1].kind == "published"
+    changes, _ = listed(Selection(models=("a", "b")), part="change")
+    assert {(row["cases"], row["model"]): row.estimate for row in changes if row["measure"] == "queries"} == {
+        ("one", "b"): 2, ("two", "b"): 2,
+    }  # fmt: skip
+    for models, words in ((("a", "a"), "compared with itself"), (("a",), "from one condition to another")):
+        with pytest.raises(UsageError, match=words):
+            listed(Selection(models=models), part="change")
+    curves, _ = listed(part="curves")
+    assert {row.estimate for row in curves if (row["measure"], row["per_cent"]) == ("patient_recall", 100)} == {0.5}
+    orders, _ = listed(part="order")
+    assert {(row["topic"], row["told_mean"]) for row in orders} == {("onset", 1.0)}
+    groups, _ = listed(part="groups")
+    assert {row["group"] for row in groups if row["cases"] == "two"} == {2, 3}
+    thirds, _ = listed(part="uncovered")
+    assert {(row["cases"], row["third"]): row.estimate for row in thirds if row["cases"] == "one"} == {
+        ("one", 1): 1, ("one", 2): 1, ("one", 3): 1,
+    }  # fmt: skip
+    virtues, _ = listed(part="virtues")
+    assert {(row["model"], row["patient"]) for row in virtues} == {("a", "openai/a"), ("b", "openai/b")}
+    assert {row.estimate for row in virtues if row["measure"] == "honesty"} == {0.75}

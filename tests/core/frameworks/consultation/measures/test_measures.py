@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from rouge_score.rouge_scorer import RougeScorer
 
 from core.asking.scene import Turn
 from core.frameworks.consultation.measures.history_taking import (
@@ -92,6 +91,8 @@ def test_stemming_joins_the_forms_of_a_word() -> None:
 def test_rouge_agrees_with_rouge_score(name: str) -> None:
     turns, items = d.ALL[name]
     measures, inquiry = measured(turns, items), inquiry_of(turns)
+    from rouge_score.rouge_scorer import RougeScorer  # slow to load
+
     scorer = RougeScorer(["rouge1"], use_stemmer=True)
     patient = " ".join(turn.text for turn in turns if turn.role == "patient")
     expected = scorer.score(" ".join(i.value for i in items), patient)["rouge1"]

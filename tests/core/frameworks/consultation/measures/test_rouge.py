@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 
 import pytest
-from rouge_score.rouge_scorer import RougeScorer
-from rouge_score.tokenizers import DefaultTokenizer
 
 from core.text.rouge import repetition, tokens
 
@@ -28,6 +26,8 @@ def test_words_are_stemmed_only_if_they_are_longer_than_three_letters() -> None:
 
 @pytest.mark.parametrize("stem", [True, False])
 def test_tokens_are_those_of_rouge_score(stem: bool) -> None:
+    from rouge_score.tokenizers import DefaultTokenizer  # slow to load
+
     rng, tokenizer = random.Random(1), DefaultTokenizer(use_stemmer=stem)
     for text in ["", "?!", "ÀÉ x", *(random_text(rng) for _ in range(100))]:
         assert tokens(text, stem) == tokenizer.tokenize(text)
@@ -46,6 +46,8 @@ def test_an_empty_query_shares_nothing() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("stem", [True, False])
 def test_scores_are_those_of_rouge_score_on_random_texts(stem: bool) -> None:
+    from rouge_score.rouge_scorer import RougeScorer  # slow to load
+
     rng, scorer = random.Random(2), RougeScorer(["rouge1", "rouge2", "rougeL"], use_stemmer=stem)
     for _ in range(300):
         reference, text = random_text(rng), random_text(rng)
@@ -68,6 +70,8 @@ def test_repetition_needs_two_queries() -> None:
 
 
 def test_repetition_is_the_mean_over_all_ordered_pairs_by_rouge_score() -> None:
+    from rouge_score.rouge_scorer import RougeScorer  # slow to load
+
     rng, scorer = random.Random(3), RougeScorer(["rouge1", "rouge2", "rougeL"], use_stemmer=True)
     for _ in range(25):
         queries = [random_text(rng, 12) for _ in range(rng.randint(2, 7))]
