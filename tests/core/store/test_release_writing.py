@@ -32,7 +32,7 @@ def put_in(root: Path) -> None:
 
 
 def break_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
+    def fail(*_: object) -> None:
         raise AnamnesisError("the disk is full")
 
     monkeypatch.setattr(release, "_describe_prompts", fail)
