@@ -11,6 +11,11 @@ from pages.judges.rubrics import draw_rubric_judges
 from pages.kit.page import draw_parts, show
 from pages.kit.section import draw_section
 
+
+def draw_checks() -> None:
+    draw_section(CHECKS, Selection(), name="judge_check")
+
+
 PARTS = {
     "Graders": (
         draw_graders,
@@ -24,7 +29,7 @@ PARTS = {
         "with each other?",
     ),
     "Checks": (
-        lambda: draw_section(CHECKS, Selection(), name="judge_check"),
+        draw_checks,
         "How judges answer about edited conversations, of which the right answer is known without people.",
     ),
 }
