@@ -234,4 +234,8 @@ def _share(label: dict[str, str], figure: str, share: Share) -> Row:
     return Row({**label, "figure": figure}, share.value, *share.interval, share.n_cases, excluded, columns=_COLUMNS)
 
 
-SECTIONS = REPEATABILITY, POWER = section_of(report, "accuracy"), section_of(report_power, "accuracy")
+REPEATABILITY = replace(
+    section_of(report, "accuracy"), series="model", place="format", panel="question_type", figure="figure"
+)
+POWER = section_of(report_power, "accuracy")
+SECTIONS = (REPEATABILITY, POWER)

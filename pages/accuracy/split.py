@@ -27,5 +27,5 @@ def ask_split(case_set: str, datasets: tuple[str, ...]) -> AccuracySplit | None:
         stated = read(read_single_diagnosis).single
         if any(value for key, value in stated.items() if key.startswith(f"{case_set}/")):
             splits.append("single")
-    chosen = choose("Split by", splits, "acc_split", names=SPLIT, width=224)
+    chosen = choose("Split by", splits, "acc_split", names=SPLIT, width=176)
     return None if chosen == "all" else chosen

@@ -31,7 +31,7 @@ def draw_formats() -> None:
     (case_set,) = selection.case_sets or ("",)
     offer = offers[case_set]
     with row.own:
-        against: Against = choose("Compare", list(AGAINST), "acc_against", names=AGAINST, width=224)
+        against: Against = choose("Compare", list(AGAINST), "acc_against", names=AGAINST, width=200)
         split = ask_split(case_set, offer.datasets)
     with row.popover():
         if split == "specialty":

@@ -36,7 +36,7 @@ def draw_chosen(sections: Sequence[Section]) -> None:
     row = FilterRow()
     by_title = {section.title: section for section in sections}
     with row.own:
-        section = by_title[choose("Measure", list(by_title), "measure", width=224)]
+        section = by_title[choose("Measure", list(by_title), "measure", width=176)]
     selection = _ask_selection(section, row)
     draw_section(section, selection, titled=False, controls=row.own if len(section.controls) == 1 else row.popover())
 

@@ -25,7 +25,7 @@ _LINKS = {
 """Page that a note names → label and icon of the link."""
 _ALL = Selection()
 _SEVERE_TEXTS, _DRAWN_TEXTS = "_notes_shown", "_notes_drawn"
-_LINE = 180
+_LINE = 110
 """Characters of a note that are visible without a click: they fit into a line of a wide window."""
 
 
@@ -96,7 +96,7 @@ def draw_notes(notes: Iterable[Note], here: str = "") -> None:
     listed = others if line == first.text else new_notes
     pages = [page for page in dict.fromkeys(note.page for note in severe) if page in _LINKS and page != here]
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        (st.markdown if severe else st.caption)(_in_words(first, line))
+        (st.markdown if severe else st.caption)(_in_words(first, line), width="content")
         if not (listed or pages):
             return
         more = f"and {len(others)} more note{'s' * (len(others) > 1)}" if others else "more"

@@ -33,7 +33,7 @@ _TOOLBARS = (
 )
 # The figure begins high: the title of a figure lies in the strip of Plotly's toolbar, which is empty on the left.
 _HEIGHTS = (
-    '[data-testid="stMainBlockContainer"] { padding-top: 3rem; } '
+    '[data-testid="stMainBlockContainer"] { padding-top: 3.75rem; } '
     '[data-testid="stMainBlockContainer"] h1 { padding: 0; font-size: 2rem; } '
     '[data-testid="stMainBlockContainer"] h2 { padding: 0.5rem 0 0; font-size: 1.5rem; } '
     "@media (min-width: 641px) { [class*='st-key-figure_title_'] { margin-bottom: -2.75rem; z-index: 1; "

@@ -36,7 +36,7 @@ Chart = Callable[[Sequence[Row], Mapping[str, str], bool], go.Figure]
 """Draws rows with the names of their values, on a dark or light background."""
 _ALL = "–"
 """The choice that leaves an option out."""
-_WIDTH = 224
+_WIDTH = 176
 _MOST_PANELS = 12
 _MOST_WORDS = 25
 """Words of a caption that is visible; the help of the figure has a longer one."""

@@ -66,7 +66,7 @@ _SHARED_PARTS: dict[SelectionPart, tuple[str, Any]] = {
 _EVERYTHING = Selection()
 _ICON = ":material/filter_list:"
 _CHOSEN = "_chosen"
-_WIDTH = 224
+_WIDTH = 208
 """Width in pixels of a control: four fit into a row."""
 _DEFAULTS: dict[str, Any] = {
     **dict.fromkeys(("formats", "questions", "datasets", "specialties", "asks_for", "pooled", "development")),

@@ -14,7 +14,7 @@ from core.store.selection import Selection, case_sets_played
 from pages.kit.cached import ask, cached_query, read
 from pages.kit.controls import choose
 from pages.kit.empty import draw_empty, draw_no_match
-from pages.kit.view import CaseSetOptions, FilterRow, ask_selection, offer_in
+from pages.kit.view import CaseSetOptions, FilterRow, SelectionPart, ask_selection, offer_in
 from pages.quality.asked import draw_asked
 from pages.quality.history.cases import draw_case_conversations
 from pages.quality.history.figures import ask_published, draw_comparison, draw_course, draw_overview, draw_patients
@@ -38,11 +38,13 @@ def stored_histories() -> StoredHistories:
     return StoredHistories(offers, lost)
 
 
+_COMPARISON = "Comparison"
+"""Asks for two doctors instead of models."""
 _VIEWS: dict[str, Callable[[Selection, FilterRow], None]] = {
     "Figures": draw_overview,
     "Asked and missed": lambda selection, row: draw_asked(selection),
     "Course of the dialogue": draw_course,
-    "Comparison": draw_comparison,
+    _COMPARISON: draw_comparison,
     "The patient": lambda selection, row: draw_patients(selection),
     "Cases": lambda selection, row: draw_case_conversations(selection),
 }
@@ -64,8 +66,9 @@ def draw_history() -> None:
         )
         return
     with row.own:
-        shown = choose("Show", list(_VIEWS), "history_tab", width=224)
-    selection = ask_selection(stored.offers, "models", "datasets", "specialties", "rule", row=row)
+        shown = choose("Show", list(_VIEWS), "history_tab", width=176)
+    whose: SelectionPart = "source" if shown == _COMPARISON else "models"
+    selection = ask_selection(stored.offers, whose, "datasets", "specialties", "rule", row=row)
     if read(read_history, replace(selection, mcq_rule="usual")).empty:
         draw_no_match("No conversation fits these filters.")
         return
