@@ -207,7 +207,7 @@ def test_after_a_change_of_the_pack_steps_still_show_the_sent_prompts(fake_provi
 
 def test_messages_before_a_branch_are_not_its_steps(watched: Watched) -> None:
     record = watched.trial
-    parent = Parent(trial_id="p", turn=3, changes=("message 3 edited",))
+    parent = Parent(trial_id="p", turn=3, changes=("message 4 edited",))
     events = [e.model_copy(update={"parent": parent}) if isinstance(e, Started) else e for e in record.events]
     edited = [e.model_copy(update={"call_id": None}) if isinstance(e, Utterance) and e.turn == 3 else e for e in events]
     inherited = [e for e in edited if isinstance(e, Called) and e.call.purpose == "dialogue"][:3]

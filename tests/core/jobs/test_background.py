@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 from core.errors import AnamnesisError
 from core.jobs.background import Job, begin, job_at, keep_measured
@@ -49,7 +51,7 @@ def test_the_time_left_of_a_step_counts_from_its_own_beginning(monkeypatch) -> N
         reported.set()
         finish.wait(60)
 
-    monkeypatch.setattr("core.jobs.background.time.time", lambda: next(clock))
+    monkeypatch.setattr("core.jobs.background.time", SimpleNamespace(time=lambda: next(clock), sleep=time.sleep))
     job = begin("steps", do)
     assert reported.wait(60)
     assert job.seconds_left == 16.0, "10 of 50 in 4 seconds"

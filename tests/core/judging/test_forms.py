@@ -10,12 +10,13 @@ from pydantic import ValidationError
 
 from core.asking.scene import Turn
 from core.errors import UsageError
-from core.judging.calibration import Agreement, JudgedStatement, Trust, differing_errors, in_words, status_of
+from core.judging.calibration import Agreement, Trust, differing_errors, in_words, status_of
 from core.judging.check import applies, removals
 from core.judging.form import CANNOT_JUDGE, Form, FormQuestion, form_named, read_form
 from core.judging.judgement import Quotation
 from core.judging.request import FormAnswer
 from core.judging.rubric import read_rubric
+from core.stats.calibrated import JudgedItem
 from core.stats.intervals import NOTHING
 from core.store.review_records import planned, stored_plan, ties_in_words
 
@@ -186,8 +187,8 @@ def test_the_status_of_a_judge_by_its_numbers() -> None:
 def test_errors_of_a_judge_differ_only_where_enough_cases_show_it() -> None:
     """Of the first condition people agree with the judge; of the second they say no where it says yes."""
 
-    def judged(expert: float | None, cases: int) -> list[JudgedStatement]:
-        return [JudgedStatement(f"c{n}", 1.0, expert) for n in range(cases)]
+    def judged(expert: float | None, cases: int) -> list[JudgedItem]:
+        return [JudgedItem(f"c{n}", 1.0, expert) for n in range(cases)]
 
     (text, severity) = next(iter(differing_errors({"a": judged(1.0, 30), "b": judged(0.0, 30)})))
     assert severity == "high"

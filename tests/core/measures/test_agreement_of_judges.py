@@ -14,7 +14,6 @@ import pytest
 from core.errors import UsageError
 from core.journal import RowLine
 from core.judging.agreement import among, between, quoted_words
-from core.judging.calibration import JudgedStatement
 from core.judging.check import FAILED_CHECK
 from core.judging.form import CANNOT_JUDGE, form_named
 from core.judging.judgement import Judge, Judgement, Quotation
@@ -23,6 +22,7 @@ from core.measures.base import Metric, MetricRequest, Row
 from core.measures.experts.ratings import report as ratings
 from core.measures.notes import result_of
 from core.reviews.reviewing import plan_review, unblind
+from core.stats.calibrated import JudgedItem
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.judgements import judgement_row, judgements
@@ -120,12 +120,12 @@ def test_quoted_words_of_two_judges_overlap_by_message() -> None:
 def test_what_more_judgements_would_bring_and_whether_the_judged_items_are_like_the_others() -> None:
     """A judge says yes of the cases 0 to 19 of 30; experts agree on the first ten."""
     label = {"model": "m"}
-    items = [JudgedStatement(f"c{n}", float(n < 20), 1.0 if n < 10 else None) for n in range(30)]
+    items = [JudgedItem(f"c{n}", float(n < 20), 1.0 if n < 10 else None) for n in range(30)]
     (audit,) = calibration.audit_rows(label, items)
     # of the ten 1.0 are yes, of the others 0.5; the standard deviation of 20 in 30 is √2 / 3
     assert (audit.label["feature"], audit["verdict"], audit.n) == ("judge's verdict", "shifted", 10)
     assert audit.estimate == pytest.approx(0.5 / (math.sqrt(2) / 3))
-    noisy = [JudgedStatement(f"c{n}", float(n % 2), float(n % 3 == 0) if n < 12 else None) for n in range(30)]
+    noisy = [JudgedItem(f"c{n}", float(n % 2), float(n % 3 == 0) if n < 12 else None) for n in range(30)]
     plan = list(calibration.planned_rows(label, noisy))
     assert [row.label["more_cases"] for row in plan] == [0, 10, 18]
     assert [(row["more_judgements"], row["of_cases"], row.n) for row in plan] == [
@@ -135,11 +135,11 @@ def test_what_more_judgements_would_bring_and_whether_the_judged_items_are_like_
     ]
     now, some, most = (row.estimate or 0 for row in plan)
     assert now > some > most > 0
-    without = [replace(item, expert=None) for item in items]
+    without = [item._replace(expert=None) for item in items]
     assert list(calibration.audit_rows(label, without)) == list(calibration.planned_rows(label, without)) == []
     assert list(calibration.calibrated_rows(label, [])) == []
     assert list(calibration.calibrated_differences({"a": without, "b": without})) == []
-    never = [JudgedStatement(f"c{n}", 0.0, 0.0 if n < 10 else None) for n in range(20)]
+    never = [JudgedItem(f"c{n}", 0.0, 0.0 if n < 10 else None) for n in range(20)]
     (row,) = calibration.calibrated_differences({"a": items[:20], "b": never})
     assert (row.label, row.n, row["n_first"], row["by_judge"]) == ({"first": "a", "second": "b"}, 20, 10, -1)
     assert row.estimate == pytest.approx(-1)

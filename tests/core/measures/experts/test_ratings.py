@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from core.measures.experts.completeness import JudgedHistory, cross_table
 
 from core.errors import UsageError
 from core.judging.form import CANNOT_JUDGE, Form, FormQuestion, form_named, forms, read_form
 from core.measures.agreement import report as agreement_report
 from core.measures.base import Metric, MetricRequest, Row
-from core.measures.experts.ratings import report, sections_for
+from core.measures.experts.ratings import JudgedHistory, cross_table, report, sections_for
 from core.measures.preferences import report as preferences_report
 from core.paths import ROOT
 from core.reviews.answering import record

@@ -151,7 +151,7 @@ def test_shares_by_group_levels_and_what_is_too_late_by_hand(store: Store, monke
     ]
     broken = replace(conversations[0], trial_id="7", ended=False, answer=None)
     reading = UrgencyReading([*conversations, broken], conversations[0].answer)
-    monkeypatch.setattr("core.measures.urgency.report.read_urgency", lambda *_: reading)
+    monkeypatch.setattr("core.measures.urgency.read_urgency", lambda *_: reading)
 
     def rows(**options: Any) -> list[dict[str, Any]]:
         found = report_urgency.rows(MetricRequest(store), **options)
