@@ -160,7 +160,7 @@ def draw_thesis(runs: Sequence[RunProgress]) -> None:
     """Draw the accuracy of models with the whole case before them, and where they have to ask for it."""
     rows = thesis_rows(runs)
     models = unique_names(row.label["model"] for row in rows)
-    words = {**models, **FORMAT, **QUESTION_TYPE}
+    words: dict[str, str] = {**models, **dict(FORMAT.items()), **dict(QUESTION_TYPE.items())}
     layout: Any = {"series": "format", "place": "model", "panel": "question_type", "axis": "Accuracy"}
     sampled = " The sample study has other cases." if any(not row.source for row in rows) else ""
     draw_figure(
