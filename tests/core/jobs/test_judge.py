@@ -322,17 +322,17 @@ def test_what_no_judge_can_answer_is_refused_before_a_request(store: Store) -> N
         (JudgeCheck("empathy", ("doctor",)), "cannot"),
         (JudgeCheck("manners", ("openai/judge",)), "openai/judge has no answers to check"),
     ]
-    wrong = []
+    wrong, registry = [], load_registry()
     for job, words in table:
         try:
-            job.plan(store, load_registry())
+            job.plan(store, registry)
         except AnamnesisError as error:
             if words not in str(error):
                 wrong.append((job.form, words, str(error)))
         else:
             wrong.append((job.form, words, "planned"))
     assert wrong == []
-    (planned,) = Judging("preference", ("openai/judge",), review="Pairs").plan(store, load_registry()).parts
+    (planned,) = Judging("preference", ("openai/judge",), review="Pairs").plan(store, registry).parts
     assert len(planned.todo) == 2
 
 

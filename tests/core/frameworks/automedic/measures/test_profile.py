@@ -112,7 +112,7 @@ def test_every_part_of_the_report_of_six_items(tmp_path: Path) -> None:
     assert {row["measure"]: row["n_items"] for row in rows("accuracies")} == {
         "acc_conv": 6, "acc_static": 6, "acc_conv_all": 6, "acc_static_all": 7,
     }  # fmt: skip
-    for part in ("parts", "profile", "summary"):
+    for part in ("profile", "summary"):
         own, published = rows(part), rows(part, published=True)
         assert published[: len(own)] == own
         assert {row["model"] for row in own} == {"openai/a"}
