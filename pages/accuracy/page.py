@@ -16,7 +16,6 @@ from core.measures.spend import SPEND
 from core.store.selection import Selection
 from pages.accuracy.endings import draw_endings
 from pages.accuracy.published import SHOWN, Shown, draw_published
-from pages.accuracy.split import SPLIT, ask_split
 from pages.kit.choice import draw_chosen
 from pages.kit.controls import choose
 from pages.kit.empty import draw_empty
@@ -27,6 +26,7 @@ from pages.kit.navigation import link
 from pages.kit.page import draw_sections as draw_tabs
 from pages.kit.page import lead_from, show
 from pages.kit.section import draw_section
+from pages.kit.split import SPLIT, ask_split
 from pages.kit.stored import extents_on
 from pages.kit.view import (
     FilterRow,

@@ -9,10 +9,10 @@ from core.measures.compare import TESTED_PAIRS
 from core.measures.comparison import TESTS
 from core.measures.paired import Against
 from core.stats.corrections import LABELS
-from pages.accuracy.split import ask_split
 from pages.kit.controls import choose
 from pages.kit.look import FORMAT, QUESTION_TYPE
 from pages.kit.section import draw_section
+from pages.kit.split import ask_split
 from pages.kit.view import FilterRow, ask_selection, ask_statistics, is_pooled, narrow, offered
 
 AGAINST: dict[Against, str] = {
