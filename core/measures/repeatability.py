@@ -234,8 +234,6 @@ def _share(label: dict[str, str], figure: str, share: Share) -> Row:
     return Row({**label, "figure": figure}, share.value, *share.interval, share.n_cases, excluded, columns=_COLUMNS)
 
 
-REPEATABILITY = replace(
-    section_of(report, "accuracy"), series="model", place="format", panel="question_type", figure="figure"
-)
+REPEATABILITY = section_of(report, "accuracy")
 POWER = section_of(report_power, "accuracy")
 SECTIONS = (REPEATABILITY, POWER)
