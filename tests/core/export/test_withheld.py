@@ -37,9 +37,7 @@ EXPORTS = {
     "copy.duckdb": ["export", "duckdb", "--out", "{out}"],
     "study.zip": ["bundle", "make", RUN, "--out", "{out}"],
 }
-QUOTING = (
-    *("prefix_answers", "variants", "scores", "completions", "case_lists", "profiles", "judgements"),
-)
+QUOTING = (*("prefix_answers", "variants", "scores", "completions", "case_lists", "profiles", "judgements"),)
 """Tables whose rows quote cases or conversations."""
 
 

@@ -9,6 +9,7 @@ from core.cli.app import main
 from core.datasets.case_fields import fits, groups_in, read_where, values_of
 from core.datasets.select import cases_of
 from core.errors import UsageError
+from core.judging.form import Form
 from core.measures import agreement
 from core.measures.base import MetricRequest, Row
 from core.measures.experts.ratings import JudgedHistory, cross_table, report
@@ -82,7 +83,7 @@ def test_invented_words_and_missing_facts_are_answers_and_older_reviews_stay_rea
     old = a_plan(number=2, shared=0.0)
     assert old.form is not None
     asked = [question for question in old.form.questions if not question.optional]
-    old = old.model_copy(update={"form": old.form.model_copy(update={"questions": tuple(asked)})})
+    old = old.model_copy(update={"form": Form.model_validate({**dict(old.form), "questions": asked})})
     before = plan_review(store, "Before", old)
     answer_all(store, before, "Ada")
     now = a_review(store, "Now", number=2, shared=0.0)
