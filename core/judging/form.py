@@ -337,7 +337,9 @@ class Form(BaseModel):
                 asked += [of_case.model_copy(update={"id": id_, "wording": wording}) for id_, wording in worded]
             else:
                 asked.append(of_case)
-        return self.model_copy(update={"questions": tuple(asked)})
+        about = self.model_copy(update={"questions": tuple(asked)})
+        vars(about).pop("_numbers", None)  # a copy has the numbers of the questions before
+        return about
 
     def questions_for(self, case_key: str, specialty: str) -> tuple[FormQuestion, ...]:
         """Return the questions about an item of a case."""
