@@ -440,7 +440,9 @@ def draw_part() -> None:
     """Ask for a part of the page and draw it: the cases, unless the address names conversations or another part."""
     # the control has no state yet if the page is opened by a link
     names = _CHOSEN if _PART in st.session_state else (*_CHOSEN, *_FILTERS, *_OTHERS)
-    if _PART not in st.query_params and any(name in st.query_params for name in names):
+    if _PART not in st.query_params and "other" in st.query_params:  # a new branch and its parent
+        st.session_state[_PART] = "Branches"
+    elif _PART not in st.query_params and any(name in st.query_params for name in names):
         st.session_state[_PART] = "Conversations"
     parts = {"Cases": (draw_matrix, ""), "Conversations": (draw_transcripts, ""), "Branches": (draw_branches, "")}
     draw_parts(parts, _PART, on_change=_leave_conversations)
