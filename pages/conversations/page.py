@@ -60,7 +60,7 @@ _IN_ROW = ("conversations_models", "conversations_words", "conversations_case", 
 _WIDTH = 224
 """Width in pixels of a control in the row."""
 _PART = "conversations_part"
-_MATRIX, _LIST = "Cases", "Conversations"
+_MATRIX, _LIST, _BRANCHES = "Cases", "Conversations", "Branches"
 _CHOSEN = ("trial", "row")
 _OTHERS = (_PAGE_NAME, "conversations_by", "conversations_arm", "conversations_rule")
 """URL parameters of the list in addition to ``_FILTERS``."""
@@ -439,9 +439,11 @@ def draw_part() -> None:
 
     The address decides at every run, so that Back and Forward restore the part.
     """
-    parts = {_MATRIX: draw_matrix, _LIST: draw_list, "Branches": draw_branches}
+    parts = {_MATRIX: draw_matrix, _LIST: draw_list, _BRANCHES: draw_branches}
     names = (*_CHOSEN, *_FILTERS, *_OTHERS)
     default = _LIST if any(name in st.query_params for name in names) else _MATRIX
+    if "other" in st.query_params:  # a new branch and its parent
+        default = _BRANCHES
     control = "conversations_shown"
 
     def leave_conversations() -> None:
