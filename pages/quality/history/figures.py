@@ -43,14 +43,16 @@ _SETS: dict[str, str] = {**HISTORY_SETS, "none": "None"}
 
 def draw_overview(selection: Selection) -> None:
     """Draw what each doctor asked, the table of doctors, and information uncovered against accuracy."""
-    stored = section_result(FIGURES, selection, FIGURES.options)
-    own = {model: [row for row in stored.figures if row.label["model"] == model] for model in names_on(selection)}
-    draw_words({model: history(rows) for model, rows in own.items() if rows}, stored, selection)
+    words = st.container()
     with st.container(horizontal=True, vertical_alignment="bottom"):
         published = ask_published()
         bounds = st.toggle("Intervals", key="history_bounds", bind="query-params", help="95 %, by resampling cases.")
     options = {**FIGURES.options, "published": published}
     result = section_result(FIGURES, selection, options)
+    stored = [row for row in result.figures if not row.source]  # the figures of the selection take long: once is enough
+    own = {model: [row for row in stored if row.label["model"] == model] for model in names_on(selection)}
+    with words:
+        draw_words({model: history(rows) for model, rows in own.items() if rows}, result, selection)
     draw_notes(result.notes, FIGURES.metric.page)
     conditions = basis(selection).conditions
     draw_doctors(result.figures, names_on(selection), conditions, bounds=bounds)
