@@ -276,11 +276,13 @@ def select_all(cursor: duckdb.DuckDBPyConnection) -> None:
 
 def sample_size(cursor: duckdb.DuckDBPyConnection, selection: Selection) -> tuple[int, int]:
     """Return the number of trials in the sample of a selection, and in the selection without ``sample``."""
-    sizes = []
-    for sample in (selection.sample, None):
-        select(cursor, replace(selection, sample=sample))
-        sizes.append(int(cursor.execute("SELECT count(*) FROM chosen").fetchall()[0][0]))
-    return sizes[0], sizes[1]
+    count = "SELECT count(*) FROM chosen"
+    select(cursor, replace(selection, sample=None))
+    whole = int(cursor.execute(count).fetchall()[0][0])
+    if selection.sample is None:
+        return whole, whole
+    cursor.execute(_SAMPLE, {"sample": selection.sample})
+    return int(cursor.execute(count).fetchall()[0][0]), whole
 
 
 def choose(cursor: duckdb.DuckDBPyConnection, selection: Selection) -> None:

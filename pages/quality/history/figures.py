@@ -52,7 +52,8 @@ def draw_overview(selection: Selection, row: FilterRow) -> None:
     if result is None:
         return
     names = names_on(selection)
-    own = {model: [row for row in result.figures if row.label["model"] == model] for model in names}
+    stored = [row for row in result.figures if not row.source]
+    own = {model: [row for row in stored if row.label["model"] == model] for model in names}
     draw_words({model: history(rows) for model, rows in own.items() if rows}, result, selection)
     conditions = basis(selection).conditions
     draw_doctors(result.figures, names, conditions, bounds=bounds)
