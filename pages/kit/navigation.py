@@ -20,7 +20,7 @@ PAGES: Final[dict[str, dict[str, str]]] = {
         "accuracy": "Accuracy",
         "compare": "Compare",
         "failures": "Failures",
-        "quality": "Conversation quality",
+        "quality": "Quality",
         "trust": "Trust",
         "report": "Evaluation report",
     },

@@ -1,1 +1,1 @@
-"""Conversation quality: history taking, and the four parts of CARE."""
+"""Quality: history taking, and the four parts of CARE."""

@@ -1,4 +1,4 @@
-"""Conversation quality: history taking, CARE, rubrics, urgency, and measures without a page of their own."""
+"""Quality: history taking, CARE, rubrics, urgency, and measures without a page of their own."""
 
 import streamlit as st
 
@@ -36,4 +36,4 @@ def draw_page() -> None:
 
 
 if __name__ == "__main__":
-    show("Conversation quality", draw_page)
+    show("Quality", draw_page)

@@ -27,6 +27,6 @@ def draw_urgency() -> None:
         with st.expander("Ask the doctors’ models how urgent they are", icon=":material/e911_emergency:"):
             budget = ask_budget("urgency_budget")
             draw_start(asking, "Ask", "e911_emergency", "urgency_go", budget)
-    draw_section(IN_WORDS, selection, name=WORDS)
+    draw_section(IN_WORDS, selection, name=WORDS, controls=row.popover())
     with st.expander("Have a model read what the doctors advised in their own words", icon=":material/gavel:"):
         draw_judging(Judging(WORDS, conversations=selection.of_conversations), WORDS)

@@ -80,13 +80,15 @@ def draw_rates(selection: Selection, names: Names) -> None:
             help="Conversations under different settings (doctor, persona, prompts, cases …) stay separate groups.",
         )
         pooled = st.toggle(
-            "Pool conditions",
+            "Combine conditions",
             key="pooled",
             bind="query-params",
             help="Combines conversations of different doctors and prompts. Personas, frameworks and data sets stay "
             "separate.",
         )
-    draw_section(RATES, replace(selection, pooled=pooled), options={"by": by}, names=names, name="patients_rates")
+    draw_section(
+        RATES, replace(selection, pooled=pooled), options={"by": by}, names=names, name="patients_rates", titled=False
+    )
     st.caption("Invented and withheld facts are not found by rules. A model judges them on the page Failures.")
     link("failures", "Invented and withheld, as judged", "gavel", failures_tab="Never asked")
 

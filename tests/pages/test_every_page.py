@@ -46,9 +46,9 @@ def test_addresses_of_former_tabs_and_pages_lead_to_where_they_went(open_page: O
     former = {
         ("accuracy", "acc_tab", "Differences between arms"): ("Compare", "cmp_part", "Formats and questions"),
         ("compare", "cmp_what", "Arms of one model"): ("Compare", "cmp_part", "Formats and questions"),
-        ("failures", "failures_tab", "Urgency"): ("Conversation quality", "quality_part", "Urgency"),
+        ("failures", "failures_tab", "Urgency"): ("Quality", "quality_part", "Urgency"),
         ("quality", "measure", "Power"): ("Accuracy", "acc_tab", "Repeatability, power, cost"),
-        ("quality", "measure", "Unsaid in summaries"): ("Conversation quality", "quality_part", "Other measures"),
+        ("quality", "measure", "Unsaid in summaries"): ("Quality", "quality_part", "Other measures"),
     }
     led = {}
     for (page, key, value), (_, tab, _) in former.items():

@@ -107,7 +107,7 @@ class AutoMedic(Framework):
     about = (
         "The doctor asks a patient for the history and the clinical staff for results, each by its tag, then answers "
         "the case’s question, which it also answers from the whole vignette (Oh, Park, Kim 2025). Results are on "
-        "Conversation quality, under CARE."
+        "Quality, under CARE."
     )
     settings = AutoMedicSettings
     seats = (
