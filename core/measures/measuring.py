@@ -30,13 +30,13 @@ FEW = 150
 
 @dataclass(frozen=True)
 class TrialParcel:
-    """Records for a measure to read."""
+    """Records for a measure to read; ``None`` stands for a trial whose case was deleted meanwhile."""
 
     measure: Measure
-    records: tuple[Record, ...]
+    records: tuple[Record | None, ...]
 
-    def read(self) -> list[list[Score]]:
-        return [list(self.measure.scores(record)) for record in self.records]
+    def read(self) -> list[list[Score] | None]:
+        return [None if record is None else list(self.measure.scores(record)) for record in self.records]
 
 
 def measure_trials(
@@ -68,7 +68,7 @@ def measure_trials(
     try:
         with closing(read_by(processes, _parcels(store, chunks), add_extensions)) as scored_chunks:
             for (measure, trials), scores in zip(chunks, scored_chunks, strict=False):
-                new += [(measure, *scored) for scored in zip(trials, scores, strict=True)]
+                new += [(measure, trial, of) for trial, of in zip(trials, scores, strict=True) if of is not None]
                 done += len(trials)
                 if len(new) >= WRITTEN:
                     _write(store, new)
@@ -100,6 +100,8 @@ def _parcels(store: Store, chunks: Iterable[tuple[Measure, list[ToMeasure]]]) ->
                     against=against.get(key),
                     **{part: tuple(values.get(item.trial_id, ())) for part, values in parts.items()},
                 )
+                if key in cases
+                else None
                 for item in chunk
                 for key in [(item.case_key, item.content_hash)]
             ),

@@ -166,9 +166,9 @@ def test_conversation_facts_belief_and_why_of_a_trial(open_page: Open) -> None:
     assert len(app.chat_message) > 3
     assert has_button(app, BRANCH)
     app.segmented_control(key="debug_view").set_value("facts").run()
-    facts = app.dataframe[1].value
-    assert len(facts) == len(CASE.profile.facts) if CASE.profile else False
-    assert facts.set_index("Fact")["Mark"]["Age: 31-year-old"] == "Not judged", "no model was asked, and no rule marks"
+    assert CASE.profile
+    assert [fact.value for fact in CASE.profile.facts if fact.value not in words(app).replace("\\", "")] == []
+    assert "Not judged" in words(app), "no model was asked, and no rule marks"
     app.segmented_control(key="debug_view").set_value("belief").run()
     assert "The right diagnosis led for the first time after message" in words(app)
     assert len(app.get("plotly_chart")) == 1

@@ -42,7 +42,7 @@ FORM = re.compile(
     r"|^(debug_probe|cases_make_grader\w*|cases_make_base_url|cases_make_again|failures_facts_grader|graders_again_runs|graders_grader)$"
     r"|^(history_solving_(solver|question)|memorisation_(model|base_url)|graders_again_(types|accepted))$"
     r"|^cases_(items_\w+|labels_(by|reason)|label_\w+_(grader|base_url))$"
-    r"|^(rubric|failures_topics_facts)_(grader|base_url)$"
+    r"|^(rubric|failures_topics_facts|urgency_words)_(grader|base_url)$|_with_cases$|^debug_branch_"
 )
 """Keys of what a job is begun with, a text is saved in, or a picture is printed in: no part of what is looked at."""
 HOSTILE: dict[str, list[str]] = json.loads((paths.ROOT / "tests/support/hostile_texts.json").read_text())

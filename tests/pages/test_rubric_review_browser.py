@@ -63,7 +63,7 @@ def test_two_experts_judge_ten_conversations_and_the_status_of_the_judge_follows
     rubric = {**RUBRIC, "all": [*RUBRIC["all"], PAIN]}
     with ThreadPoolExecutor(1) as thread:  # this thread has the event loop of the browser
         thread.submit(store_judged, store, rubric).result()
-    form = rubric_of(dict(rubric), "here").form
+    form = rubric_of(dict(rubric), "here")
     plan = planned(kind=form.name, form=form, number=ITEMS, annotators="Ada, Ben", shared=1.0, runs=("run",))
     review = plan_review(store, "Criteria", plan)
     for expert in ("Ada", "Ben"):

@@ -7,8 +7,11 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
+
 from core.errors import AnamnesisError
 from core.jobs.background import Job, begin, job_at, keep_measured
+from core.measures.measuring import measure_trials
 from core.measures.registry import measures
 from core.store.database import Store
 from tests.support.stores import campaign, copy_of, count_unmeasured
@@ -102,6 +105,17 @@ def test_what_is_stored_is_measured_in_the_background_once(tmp_path: Path) -> No
         assert keep_measured(store) is None, "nothing was stored since"
         with store.write() as connection:
             connection.execute("DELETE FROM scores WHERE measure = 'history_taking'")
+
+
+def test_a_trial_whose_case_is_deleted_meanwhile_is_not_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = copy_of(campaign, tmp_path)
+    waiting = {name: count_unmeasured(store, measure) for name, measure in measures().items()}
+    assert any(waiting.values())
+    monkeypatch.setattr("core.measures.measuring.cases_of", lambda cursor, keys: {})
+    measure_trials(store, measures().values(), processes=0)
+    assert {name: count_unmeasured(store, measure) for name, measure in measures().items()} == waiting
 
 
 def test_it_is_not_measured_while_another_job_runs(tmp_path: Path) -> None:
