@@ -80,7 +80,8 @@ _MOST_ON_STAGE = 4
 _STAGE = """<style>
 [data-testid="stSidebar"], [data-testid="stExpandSidebarButton"], [data-testid="stHeader"], h1 { display: none; }
 .stMainBlockContainer { max-width: 100%; padding: 0.8rem 2.5rem; }
-.st-key-stage p, .st-key-stage p *, .st-key-stage li, .st-key-stage button, .st-key-stage [data-testid="stCaptionContainer"],
+.st-key-stage p, .st-key-stage p *, .st-key-stage li, .st-key-stage button,
+.st-key-stage [data-testid="stCaptionContainer"],
 .st-key-stage label, .st-key-stage textarea { font-size: 26px !important; line-height: 1.35; }
 .st-key-stage > :first-child h2 { font-size: 38px !important; }
 .st-key-stage h2 { font-size: 30px !important; padding: 0; }
