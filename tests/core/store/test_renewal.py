@@ -42,7 +42,7 @@ from tests.core.store.old import copy_journals_of_0_4, make_database_of_0_4, unp
 
 COLUMNS = """
     SELECT table_name, column_name, data_type, is_nullable, column_default FROM duckdb_columns()
-    WHERE NOT internal ORDER BY table_name, column_index"""
+    WHERE NOT internal AND database_name = current_database() ORDER BY table_name, column_index"""
 
 
 def applied(store: Store) -> list[tuple[str, str]]:

@@ -58,7 +58,6 @@ def test_the_loss_falls_and_nothing_else_is_left(tuned: tuple[Path, Metrics]) ->
     assert [path.name for path in out.parent.iterdir()] == ["model"]
 
 
-@pytest.mark.slow
 def test_the_first_loss_is_the_mean_cross_entropy_of_the_doctors_messages(
     tiny: Path, data: Path, tmp_path: Path
 ) -> None:
@@ -148,7 +147,6 @@ def test_a_killed_training_resumes_from_its_checkpoint_to_the_same_bytes(
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
-@pytest.mark.slow
 def test_what_cannot_be_trained_is_one_sentence(
     tiny: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -184,7 +184,6 @@ def test_weights_maximise_the_likelihood_of_the_choices(store: Store) -> None:
     assert "Pairs" in note.text
 
 
-@pytest.mark.slow
 def test_figures_of_a_conversation_are_those_of_its_parts(store: Store) -> None:
     trials_of(store, automedic(), *SIX)
     figures = conversation_figures(store, [f"run/{n}/0" for n in range(1, 7)])
@@ -193,7 +192,6 @@ def test_figures_of_a_conversation_are_those_of_its_parts(store: Store) -> None:
     assert np.isnan(figures["run/5/0"][2])  # no readable rating
 
 
-@pytest.mark.slow
 def test_choices_of_conversations_without_a_part_are_excluded_and_counted(store: Store) -> None:
     asked = ["<patient>Where does it hurt?</patient>", "</end>"]
     trials_of(

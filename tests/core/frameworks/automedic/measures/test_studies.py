@@ -128,7 +128,6 @@ def test_quality_of_profiles_as_a_whole_and_by_part(store: Store) -> None:
     assert places[:2] == [("all parts", "percent agreement", True), ("all parts", "percent agreement", False)]
 
 
-@pytest.mark.slow
 def test_mean_ratings_of_a_doctor_next_to_its_computed_parts(store: Store) -> None:
     trials = trials_of(store, automedic(), *SIX)
     # the sixth consultation has no message of a patient
