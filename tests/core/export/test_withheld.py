@@ -94,7 +94,9 @@ def plant(store: Store, licence: str) -> None:
     with store.write() as connection:
         for table in QUOTING:
             columns = connection.execute(
-                "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = ?", [table]
+                "SELECT column_name, data_type FROM duckdb_columns() "
+                "WHERE table_name = ? AND database_name = current_database()",
+                [table],
             ).fetchall()
             row = {name: value_of(name, type_) for name, type_ in columns}
             marks = ", ".join("?" for _ in row)
