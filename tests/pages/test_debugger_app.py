@@ -167,7 +167,8 @@ def test_conversation_facts_belief_and_why_of_a_trial(open_page: Open) -> None:
     assert has_button(app, BRANCH)
     app.segmented_control(key="debug_view").set_value("facts").run()
     assert CASE.profile
-    assert [fact.value for fact in CASE.profile.facts if fact.value not in words(app).replace("\\", "")] == []
+    shown = " ".join(str(table.value.to_dict("list")) for table in app.dataframe)
+    assert [fact.value for fact in CASE.profile.facts if fact.value not in shown] == []
     assert "Not judged" in words(app), "no model was asked, and no rule marks"
     app.segmented_control(key="debug_view").set_value("belief").run()
     assert "The right diagnosis led for the first time after message" in words(app)
