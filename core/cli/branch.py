@@ -52,7 +52,7 @@ def branch(
     )
     if human_seats(names):
         raise UsageError(
-            "A human can play only on a page (Transcripts, Branches): name a model with --doctor or --patient."
+            "A human can play only on a page (Conversations, Branches): name a model with --doctor or --patient."
         )
     sessions = start_branch(plan, origin)
     for session in sessions:

@@ -44,7 +44,7 @@ def list_reviews(format_: FormatOption = "table") -> int:
         for progress in state.progress
     ]
     if not rows:
-        raise AnamnesisError("There is no review yet: plan one on Judges, under Experts (`python -m core serve`).")
+        raise AnamnesisError("There is no review yet: plan one on Trust, under Experts (`python -m core serve`).")
     print_rows(rows, format_)
     return 0
 
@@ -66,7 +66,7 @@ def plan(
     shared: Annotated[float, typer.Option(min=0, max=1, help="Share of items that several annotators see.")] = THIRD,
     seed: Annotated[int, typer.Option(min=0, help="Draws and shuffles the items.")] = 20,
 ) -> int:
-    """Plan a review: draw its items and assign them to annotators, who answer on Judges, under Experts."""
+    """Plan a review: draw its items and assign them to annotators, who answer on Trust, under Experts."""
     store = folded_store()
     review = plan_review(
         store,

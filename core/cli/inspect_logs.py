@@ -83,7 +83,7 @@ def import_inspect(
         print(_in_words(log))
     if not done:
         raise AnamnesisError(f"None of the {len(files):,} files in {path} could be imported.")
-    print("Read them with: python -m core serve, on Transcripts. To grade their answers: python -m core job regrade")
+    print("Read them with: python -m core serve, on Conversations. To grade their answers: python -m core job regrade")
     return 0
 
 

@@ -2,7 +2,7 @@
 
 REMOVED: dict[str, str] = {
     "fork": "it is `branch`.",
-    "experts workbook": "Experts answer vignettes on Judges, under Experts (`python -m core serve`).",
+    "experts workbook": "Experts answer vignettes on Trust, under Experts (`python -m core serve`).",
     "export hub": "Write the answers with `export results --out answers.parquet`, or `export eee` for Every Eval Ever.",
     "export report": "Use `export summary`.",
     "judge-facts": "Use `job judge facts --by MODEL`.",

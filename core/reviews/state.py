@@ -324,7 +324,7 @@ def read_review(store: Store, review: str | None) -> ReviewState:
     if review is None:
         unblinded = [state for state in states(store) if not state.blinded and not state.form.final]
         if not unblinded:
-            raise UsageError("No review is unblinded yet: finish one and unblind it on Judges, under Experts.")
+            raise UsageError("No review is unblinded yet: finish one and unblind it on Trust, under Experts.")
         return unblinded[0]
     state = state_of(store, review)
     if state.blinded:

@@ -1,1 +1,1 @@
-"""Judges: graders of free responses, and experts."""
+"""Trust: how far graders, judges, experts and simulated patients can be believed."""

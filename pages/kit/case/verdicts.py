@@ -67,7 +67,7 @@ def draw_verdicts(case: Case, events: Sequence[Event], key: str) -> None:
     judged = tuple(read(_judged_forms, trial_id)) if trial_id else ()
     forms = forms_for(case.case_key, case.specialty or "", judged)
     if not forms:
-        st.info("No rubric has criteria for this case. Import one on Data, under Rubrics.")
+        st.info("No rubric has criteria for this case. Import one on Cases, under Rubrics.")
         return
     titles = {name.removeprefix(RUBRIC): form.title for name, form in forms.items()}
     name = choose("Rubric", list(titles), f"{key}_rubric", names=titles) if len(forms) > 1 else next(iter(titles))
