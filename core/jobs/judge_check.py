@@ -227,7 +227,7 @@ def _keys(item: ItemToJudge) -> set[JudgedKey]:
     """Return the keys of the results of a check."""
     assert item.check is not None
     return {
-        JudgedKey(item.subject, question.id, f"{question.hash} {item.check.kind}", 1)
+        (item.subject, question.id, f"{question.hash} {item.check.kind}", 1)
         for question in item.questions
         if question.hash in item.check.before
     }

@@ -19,7 +19,7 @@ from core.judging.check import FAILED_CHECK
 from core.judging.form import RUBRIC
 from core.measures.base import Columns, MetricRequest, Row, Section
 from core.measures.opinions import FormOption, Opinions, labelled, metric_of_opinions, read_opinions
-from core.measures.rubrics.reading import reading_with_notes, statements_by_condition
+from core.measures.rubrics.reading import reading_with_notes, statements_by
 from core.reviews.state import states
 from core.stats.calibrated import (
     FEWEST,
@@ -85,7 +85,7 @@ def _of_rubric(request: MetricRequest, form: str, part: Part, judge: str | None)
                 "high",
             )
     label = {"judge": ", ".join(reading.judges), "prompts": "", "form": form, "question": "score"}
-    yield from _rows_of(part, label, statements_by_condition(reading))
+    yield from _rows_of(part, label, statements_by(reading))
 
 
 def _rows_of(part: Part, label: Mapping[str, Any], by_condition: Mapping[str, Sequence[JudgedItem]]) -> Iterator[Row]:

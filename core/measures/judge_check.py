@@ -10,7 +10,7 @@ from core.frameworks.starts import CAMPAIGN
 from core.judging.check import CHECK_KINDS, MOST_FAILURES, PREFIX, WRONG_EXPECTATIONS, check_results, failing_questions
 from core.measures.base import Columns, MetricRequest, Row, metric, section_of
 from core.stats.intervals import wilson
-from core.store.queries.judgements import checked_forms, judgements
+from core.store.queries.judgements import judged_forms, judgements
 
 _WORDS = {
     "evidence": "without the quoted words, yes stays yes",
@@ -39,7 +39,7 @@ def report(
 ) -> Iterator[Row]:
     """Report by judge, question and kind of check the share of answers that do not behave as they must."""
     with request.store.read() as cursor:
-        names = [name for name in checked_forms(cursor) if form in ("", name.removeprefix(PREFIX))]
+        names = [name for name in judged_forms(cursor, checks=True) if form in ("", name.removeprefix(PREFIX))]
         stored = judgements(cursor, names, selection=request.selection) if names else []
     failing = failing_questions(stored)
     results = sorted(check_results(stored), key=lambda r: (r.judge, r.form, r.question, CHECK_KINDS.index(r.kind)))

@@ -19,7 +19,7 @@ from core.judging.form import form_named
 from core.judging.judgement import Judge, Quotation
 from core.measures.failures import agreement_with_people
 from core.measures.ledger import judge_key
-from core.measures.rubrics.scores import Outcome
+from core.measures.rubrics.reading import Outcome
 from core.stats.differences import PairedCounts
 from core.store.database import Store
 from core.store.queries.fact_sets import FactSet, facts_saved, save_facts
