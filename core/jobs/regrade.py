@@ -347,18 +347,15 @@ class Regrading(AskJob[ToGrade]):
             counts = {"free responses": len(todo) + plan.kept, **judged_before}
         if not is_model(model):
             return JobSize({"grader": (model, (0, 0.0, 0.0))}, counts | {"to judge": len(todo)})
-        known: dict[str, set[Key]] = {}
-        asked: list[ToGrade] = []
-        for item in todo:
-            run, answer = item
-            if not self.again and run.memory not in known:
-                known[run.memory] = set(_earlier(store, run.judge))
-            if answer.response and (self.again or not (run.adopted(answer) or run.key(answer) in known[run.memory])):
-                asked.append(item)
-                known.setdefault(run.memory, set()).add(run.key(answer))
-        calls, prompt = 0, 0.0
-        for run, answer in asked:
-            case, render = run.cases[answer.case], run.judge.pack.render
+        graders = {item.run.memory: item.run.judge for item in todo}
+        known = {name: set(() if self.again else _earlier(store, grader)) for name, grader in graders.items()}
+        asked, calls, prompt = 0, 0, 0.0
+        for run, answer in todo:
+            case, render, key = run.cases[answer.case], run.judge.pack.render, run.key(answer)
+            if not (answer.response and (self.again or not (run.adopted(answer) or key in known[run.memory]))):
+                continue
+            known[run.memory].add(key)
+            asked += 1
             accepted = {"accepted": [*case.accepted]} if case.accepted else {}
             name = ACCEPTED_PROMPT if accepted else "grader_judge"
             compare = estimated_tokens(render(name, answer=case.answer, extracted="", **accepted)) + _NAME_TOKENS
@@ -367,7 +364,7 @@ class Regrading(AskJob[ToGrade]):
             calls += _LISTED if listed else 2
             prompt += _LISTED * compare if listed else extract + compare
         roles = {"grader": (model, (calls, prompt, float(calls * _REPLY_TOKENS)))}
-        return JobSize(roles, counts | {"equal to others": len(todo) - len(asked), "to judge": len(asked)})
+        return JobSize(roles, counts | {"equal to others": len(todo) - asked, "to judge": asked})
 
     @classmethod
     def summary(cls, outcome: AskOutcome) -> Iterable[str]:

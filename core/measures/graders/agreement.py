@@ -7,17 +7,17 @@ A grader can contradict itself on equal texts of several answers, or on one answ
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
-from typing import Any
+from itertools import combinations, product
 
 from core.errors import UsageError
 from core.events import COUNTED, Verdict
 from core.judging.agreement import COEFFICIENTS, of_many, of_two
 from core.measures.base import Columns, Row
-from core.stats.ratios import ratio_intervals
+from core.stats.ratios import ratio
+from core.stats.smoothed import ratio_interval
 from core.store.database import Store
 from core.store.queries.grades import FREE_RESPONSES, Answers, VerdictCount, flip_counts, stored_graders, verdict_counts
 from core.store.selection import Selection
@@ -152,12 +152,13 @@ def crossed_rows(judged: VerdictTable) -> Iterator[Row]:
     """Yield how often the second of every two graders gave each verdict, by the verdict of the first."""
     for model, numbers in judged.by_model().items():
         for first, second in combinations(range(len(judged.judges)), 2):
-            pairs: dict[Verdict, Counter[Verdict]] = defaultdict(Counter)
+            pairs, totals = Counter[tuple[Verdict, Verdict]](), Counter[Verdict]()
             for (_, kinds), n in numbers.items():
                 if (one := kinds[first]) and (other := kinds[second]):
-                    pairs[one][other] += n
-            for one in (kind for kind in KINDS_OF_VERDICT if kind in pairs):
-                for other in (kind for kind in KINDS_OF_VERDICT if kind in pairs[one]):
+                    pairs[one, other] += n
+                    totals[one] += n
+            for one, other in product(KINDS_OF_VERDICT, KINDS_OF_VERDICT):
+                if pairs[one, other]:
                     yield Row(
                         {
                             "first": judged.judges[first],
@@ -166,8 +167,8 @@ def crossed_rows(judged: VerdictTable) -> Iterator[Row]:
                             "first_verdict": one,
                             "second_verdict": other,
                         },
-                        pairs[one][other] / pairs[one].total(),
-                        n=pairs[one][other],
+                        pairs[one, other] / totals[one],
+                        n=pairs[one, other],
                         unit="answers",
                         columns=Columns("share", None, None, "n_answers"),
                     )
@@ -182,24 +183,15 @@ def flip_rates(store: Store, selection: Selection | None = None) -> list[Row]:
     """
     with store.read() as cursor:
         counts = flip_counts(cursor, selection)
-    if counts.empty:
-        return []
-    kind, order = ["grader", "model", "same"], counts["right_answer"].unique()
-    wide = counts.pivot(index="right_answer", columns=kind, values=["both", "pairs"]).fillna(0).loc[order]
-    both, pairs = (wide[name].sort_index(axis=1).to_numpy() for name in ("both", "pairs"))
-    intervals = ratio_intervals(both, pairs)
-    sums = counts.groupby(kind, sort=True)[["pairs", "both", "verdicts"]].sum().reset_index()
-    flips: Iterable[Any] = sums.itertuples()
     return [
         Row(
-            {"grader": flip.grader, "model": flip.model, "judged_again": f"the same {flip.same}"},
-            flip.both / flip.pairs,
-            low,
-            high,
-            flip.pairs,
-            more={"both_ways": flip.both, "verdicts": flip.verdicts},
+            {"grader": grader, "model": model, "judged_again": f"the same {same}"},
+            ratio(flips["both"], flips["pairs"]),
+            *ratio_interval(flips["both"], flips["pairs"]),
+            int(flips["pairs"].sum()),
+            more={"both_ways": int(flips["both"].sum()), "verdicts": int(flips["verdicts"].sum())},
             unit="pairs",
             columns=Columns("share", n="pairs"),
         )
-        for flip, (low, high) in zip(flips, intervals, strict=True)
+        for (grader, model, same), flips in counts.groupby(["grader", "model", "same"])
     ]

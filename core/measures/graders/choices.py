@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import product
-from statistics import fmean
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from core.events import COUNTED, Verdict
 from core.frameworks.starts import CAMPAIGN, GRADING_CHOICES
 from core.measures.base import Columns, Listed, MetricRequest, Row, Section, bounded, metric
+from core.measures.conversations import case_sums
 from core.measures.graders.agreement import VerdictTable, read_judged
 from core.measures.graders.report import difference_lines
+from core.stats.ratios import ratio
 from core.stats.smoothed import mean_interval, ratio_interval
 from core.store.queries.grades import CHOICE_RULES, CHOICES, VerdictCount
 
@@ -81,31 +82,28 @@ def agreement_rows(judged: VerdictTable) -> Iterator[Row]:
 
 def _row(label: dict[str, str], judged: Iterable[tuple[str, Verdict | None, Verdict | None, int]]) -> Row:
     """Return the row of the answers of a rule: case, its verdict, the grader's verdict, number of answers."""
-    excluded, only = Counter[str](), Counter[str]()
-    answers, agreed, right = Counter[str](), Counter[str](), {"by_rule": Counter[str](), "by_grader": Counter[str]()}
+    excluded, counted = Counter[str](), list[tuple[str, bool, bool, int]]()
     for case, by_rule, by_grader, n in judged:
         reasons = [str(verdict) for verdict in (by_rule, by_grader) if verdict not in COUNTED]
         if reason := "not judged by this grader" if by_grader is None else next(iter(reasons), ""):
             excluded[reason] += n
-            continue
-        called = {"by_rule": by_rule == "correct", "by_grader": by_grader == "correct"}
-        answers[case] += n
-        agreed[case] += n * (both := called["by_rule"] == called["by_grader"])
-        for name, is_right in called.items():
-            right[name][case] += n * is_right
-            only[f"{name.removeprefix('by_')}_only"] += n * (is_right and not both)
-    n_answers = answers.total()
-    low, high = ratio_interval([agreed[case] for case in answers], list(answers.values()))
-    more = {"n_cases": len(answers), "rule_only": only["rule_only"], "grader_only": only["grader_only"]}
-    for name, correct in right.items():
-        means = [correct[case] / answers[case] for case in answers]
-        more |= bounded(name, fmean(means) if means else None, mean_interval(means))  # type: ignore[arg-type]
+        else:
+            counted.append((case, by_rule == "correct", by_grader == "correct", n))
+    agreed, answers = case_sums((case, n * (one == other), n) for case, one, other, n in counted)
+    more: dict[str, Any] = {
+        "n_cases": len(answers),
+        "rule_only": sum(n for _, one, other, n in counted if one > other),
+        "grader_only": sum(n for _, one, other, n in counted if other > one),
+    }
+    for name, side in (("by_rule", 1), ("by_grader", 2)):
+        right, _ = case_sums((each[0], each[3] * bool(each[side]), 0) for each in counted)
+        means = right / answers
+        more |= bounded(name, float(means.mean()) if means.size else None, mean_interval(means))
     return Row(
         label,
-        agreed.total() / n_answers if n_answers else None,
-        low,
-        high,
-        n_answers,
+        ratio(agreed, answers),
+        *ratio_interval(agreed, answers),
+        int(answers.sum()),
         dict(excluded),
         more,
         unit="answers",

@@ -7,7 +7,7 @@ free responses (Rogan, Gladen).
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
@@ -165,10 +165,9 @@ def _with_experts(
     Unlike the correction by Rogan and Gladen it uses only items of this model, and holds for any error of the judge.
     Items that were drawn by specialty or data set count by the size of their stratum.
     """
-    labelled: dict[str, list[JudgedAnswer]] = {}
-    for item in items:
-        if item.model == model:
-            labelled.setdefault(item.case, []).append(item)
+    labelled: dict[str, list[JudgedAnswer]] = defaultdict(list)
+    for item in (item for item in items if item.model == model):
+        labelled[item.case].append(item)
     if not labelled:
         return None
 
@@ -192,13 +191,13 @@ def _with_experts(
 
 def _panel_items(answers: Sequence[JudgedAnswer], panel: Sequence[str]) -> list[JudgedAnswer]:
     """Return the items that all members of a panel judged without a tie, with the panel as grader."""
-    groups: dict[str, dict[str, JudgedAnswer]] = {}
+    by_item: dict[str, dict[str, JudgedAnswer]] = defaultdict(dict)
     for answer in answers:
-        groups.setdefault(answer.item, {})[answer.grader] = answer
-    items: list[JudgedAnswer] = []
-    for by_grader in groups.values():
-        if by_grader.keys() >= set(panel):
-            verdict = majority(["correct" if by_grader[name].grader_says else "incorrect" for name in panel])
-            if verdict is not None:
-                items.append(replace(by_grader[panel[0]], grader=PANEL, grader_says=verdict == "correct"))
-    return items
+        by_item[answer.item][answer.grader] = answer
+    of_all = [[given[name] for name in panel] for given in by_item.values() if given.keys() >= set(panel)]
+    verdicts = [majority(["correct" if given.grader_says else "incorrect" for given in item]) for item in of_all]
+    return [
+        replace(item[0], grader=PANEL, grader_says=verdict == "correct")
+        for item, verdict in zip(of_all, verdicts, strict=True)
+        if verdict is not None
+    ]
