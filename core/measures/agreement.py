@@ -27,8 +27,7 @@ from core.judging.agreement import (
 )
 from core.judging.calibration import ENOUGH_AGREEMENT, ENOUGH_LABELS, Trust, agreement_with_experts, status_of
 from core.judging.form import CANNOT_JUDGE
-from core.judging.judgement import Judge, Judgement
-from core.judging.worth import given, worth_of
+from core.judging.judgement import Judge, Judgement, given, worth_of
 from core.measures.base import Columns, Listed, MetricRequest, Row, Section
 from core.measures.conversations import case_sums
 from core.measures.opinions import (

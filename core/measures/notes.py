@@ -21,8 +21,7 @@ from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS
 from core.frameworks.starts import in_terminal
 from core.judging.form import RUBRIC, forms
-from core.judging.judgement import Judge
-from core.judging.worth import Given, single_answers
+from core.judging.judgement import Given, Judge, single_answers
 from core.measures.base import CaseTrials, Listed, Measure, Metric, MetricRequest, NameOf, Note, Result, Row, Severity
 from core.measures.condition_notes import Arm, Basis, in_order, notes_of, read_basis
 from core.measures.extent import changed_keys, read_extents

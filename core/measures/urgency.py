@@ -39,7 +39,7 @@ from core.paths import URGENCY as LEVEL_FILES
 from core.stats.smoothed import mean_interval
 from core.store.database import Store
 from core.store.queries.judgements import failed_checks, judgements
-from core.store.queries.urgency import urgency_conversations
+from core.store.queries.rubrics import urgency_conversations
 from core.store.selection import Selection
 
 LEVELS: Mapping[int, str] = {

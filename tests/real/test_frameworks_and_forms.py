@@ -25,7 +25,7 @@ from core.jobs.engine import Options
 from core.jobs.judge import Judging
 from core.jobs.profiling import Profiling
 from core.judging.form import forms
-from core.judging.worth import given, worth_of
+from core.judging.judgement import given, worth_of
 from core.models.registry import load_registry
 from core.reviews.reviewing import plan_review
 from core.reviews.rubrics import any_form

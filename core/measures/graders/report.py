@@ -11,8 +11,17 @@ from typing import Annotated, Any, Literal
 from core.errors import UsageError
 from core.frameworks.starts import CAMPAIGN, GRADING, RELEASE, Missing
 from core.measures.base import Listed, MetricRequest, Row, Section, metric
-from core.measures.graders.agreement import VerdictTable, agreement_rows, crossed_rows, flip_rates, read_judged
-from core.measures.graders.panels import accuracy_by_judge, arm_of, corrected_by_judge, members
+from core.measures.graders.agreement import (
+    VerdictTable,
+    accuracy_by_judge,
+    agreement_rows,
+    arm_of,
+    corrected_by_judge,
+    crossed_rows,
+    flip_rates,
+    members,
+    read_judged,
+)
 from core.store.database import Store
 from core.store.queries.grades import FREE_RESPONSES, Answers, differences, stored_graders
 from core.store.selection import Selection, conditions

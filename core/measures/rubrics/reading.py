@@ -20,7 +20,7 @@ from core.judging.check import FAILED_CHECK
 from core.judging.form import CANNOT_JUDGE, RUBRIC, Form, FormQuestion
 from core.judging.judgement import Judge, Judgement, Quotation
 from core.judging.rubric import name_of, version_of
-from core.judging.words_rule import RULE_JUDGE, RULE_JUDGE_IN_WORDS, is_checkable
+from core.judging.rules import RULE_JUDGE, RULE_JUDGE_IN_WORDS, is_checkable
 from core.measures.base import MetricRequest
 from core.measures.conversations import Conversation, by_condition
 from core.measures.opinions import Opinions, judge_names, read_opinions, weighted

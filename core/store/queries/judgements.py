@@ -19,8 +19,7 @@ from core.events import COUNTED
 from core.judging.check import PREFIX as CHECK
 from core.judging.check import failing_questions
 from core.judging.form import RUBRIC, FormQuestion
-from core.judging.judgement import ALL_TOGETHER, FAILURES, Judge, Judgement, Quotation
-from core.judging.worth import Given
+from core.judging.judgement import ALL_TOGETHER, FAILURES, Given, Judge, Judgement, Quotation
 from core.store.review_records import parse_item
 from core.store.selection import Selection, select
 from core.store.tables import records
