@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
+from weakref import WeakValueDictionary
 
 from core.agents.base import GraderResult
 from core.asking.ask import Parsed, Request, ask, quotation
@@ -111,7 +112,9 @@ class SingleFlightCache(Generic[K, V]):
 
     def __init__(self, values: Mapping[K, V] | None = None) -> None:
         self.values: dict[K, V] = dict(values or {})
-        self._in_flight: dict[K, asyncio.Event] = {}
+        self._turns: WeakValueDictionary[K, asyncio.Lock] = (
+            WeakValueDictionary()
+        )  # those that a caller has or waits for
 
     @asynccontextmanager
     async def turn(self, key: K) -> AsyncIterator[bool]:
@@ -120,17 +123,9 @@ class SingleFlightCache(Generic[K, V]):
         A caller that fetches the value stores it in ``values`` inside the context. If it fails or is cancelled, the
         turn goes to one of the waiting callers.
         """
-        while key in self._in_flight:
-            await self._in_flight[key].wait()
-        if key in self.values:
-            yield False
-            return
-        self._in_flight[key] = done = asyncio.Event()
-        try:
-            yield True
-        finally:
-            del self._in_flight[key]
-            done.set()
+        lock = self._turns.setdefault(key, asyncio.Lock())
+        async with lock:
+            yield key not in self.values
 
 
 class LLMGrader(ModelAgent):

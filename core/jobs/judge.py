@@ -413,11 +413,9 @@ class Judging(AskJob[ItemToJudge]):
                     blinded = blinded_item(cursor, item.subject, case_set, models)
                     materials[item.subject] = None if blinded is None else material_of(blinded)
         for item in todo:
-            if item.blinded:
-                yield item._replace(material=materials[item.subject])
-            else:
-                dialogue = own.get(parse_item(item.subject).trial_id)
-                yield item._replace(material=None if dialogue is None else Material(dialogue))
+            dialogue = own.get(parsed[item.subject].trial_id)
+            as_it_is = None if dialogue is None else Material(dialogue)
+            yield item._replace(material=materials[item.subject] if item.blinded else as_it_is)
 
     def _case_set(self, cursor: Any) -> str:
         return read_state(cursor, self.review).review.plan.case_set if self.review else self.data.partition(":")[0]
@@ -432,11 +430,12 @@ class Judging(AskJob[ItemToJudge]):
     def seats(self, registry: Registry, plan: JobPlan, store: Store) -> _Seats:
         doctors = [item.doctor for item in plan.todo if item.doctor]
         models = {item.judge.name for item in plan.todo if item.judge.kind == "model" and not item.doctor}
-        by_model = {
+        seats = {
             name: ModelSeat(Voice(registry.open(name, base_url=self.base_url), Sampling(temperature=0.0)), self.pack)
             for name in models
         }
-        return _Seats(by_model, doctor_seats(doctors, registry, self.pack, "ask", self.base_url), self._form(store))
+        of_runs = doctor_seats(doctors, registry, self.pack, "ask", self.base_url)
+        return _Seats({**seats, **of_runs}, self._form(store))
 
     async def ask(self, item: ItemToJudge, seats: _Seats) -> ItemResult:
         if item.material is None:
@@ -484,7 +483,7 @@ class Judging(AskJob[ItemToJudge]):
             dialogue = item.material.dialogue if item.material else ()
             by_rule = tuple(RULES[item.judge.name].answer(question, dialogue) for question in item.questions)
             return ParsedReply(by_rule, "", broken=False, calls=())
-        seat = seats.by_run[item.doctor.header.run_id] if item.doctor else seats.by_model[item.judge.name]
+        seat = seats.models[item.doctor.header.run_id if item.doctor else item.judge.name]
         return await reply_to(seat, self._request(item, seat.pack, seats.form))
 
     def _request(self, item: ItemToJudge, pack: PromptPack, form: Form) -> Request[tuple[FormAnswer, ...]]:
@@ -530,8 +529,9 @@ class Judging(AskJob[ItemToJudge]):
 
 
 class _Seats(NamedTuple):
-    by_model: Mapping[str, ModelSeat]
-    by_run: Mapping[str, ModelSeat]
+    """Name of a judge, or run of a doctor → its model, and the form."""
+
+    models: Mapping[str, ModelSeat]
     form: Form
 
 

@@ -323,33 +323,33 @@ def _of_other_tables(
     cursor: duckdb.DuckDBPyConnection, form: Form, selection: Selection, by_people: Sequence[str]
 ) -> list[Judgement]:
     """Return what graders and judges of conversations say, as answers to the questions that people answer."""
-    answers: list[Judgement] = []
-
-    def add(subject: str, question: str, judge: Judge, value: str | None, failure: str = "") -> None:
-        answers.append(
-            Judgement(
-                subject=subject, form=form.name, question=question, judge=judge, value=value, at=0.0, failure=failure
-            )
-        )
-
+    said = partial(_said, form.name)
     if form.about == "answer":
-        items: dict[tuple[str, str], str] = {}
-        for item in by_people:
-            about = parse_item(item)
-            items[about.trial_id, about.format] = item
-        for place, verdicts in free_verdicts(cursor, [trial for trial, _ in items]).items():
-            for grader, verdict in verdicts if place in items else ():
-                judge = Judge(grader, "model" if is_model(grader) else "rule")
-                value = _YES_NO[verdict == "correct"] if verdict in COUNTED else None
-                add(items[place], "equivalent", judge, value, "" if value else str(verdict))
-    elif not _JUDGED_APART.isdisjoint(question.id for question in form.questions):
-        for patient in judged_patients(cursor, selection=selection):
-            add(f"talk:{patient.trial_id}", "in_vignette", patient.judge, _YES_NO[not patient.of("invented")])
-            add(f"talk:{patient.trial_id}", "complete_answers", patient.judge, _YES_NO[not patient.of("withheld")])
-        for terms in judgements(cursor, ["patient_terms"], selection=selection):
-            value = None if terms.value is None else _YES_NO[terms.value != "0"]
-            add(terms.subject, "medical_terms", terms.judge, value, terms.failure)
-    return answers
+        items = {(about.trial_id, about.format): item for item in by_people for about in [parse_item(item)]}
+        return [
+            said(items[place], "equivalent", Judge(grader, kind), _YES_NO[verdict == "correct"])
+            if verdict in COUNTED
+            else said(items[place], "equivalent", Judge(grader, kind), None, verdict)
+            for place, verdicts in free_verdicts(cursor, [trial for trial, _ in items]).items()
+            for grader, verdict in (verdicts if place in items else ())
+            for kind in ("model" if is_model(grader) else "rule",)
+        ]
+    if _JUDGED_APART.isdisjoint(question.id for question in form.questions):
+        return []
+    patients = judged_patients(cursor, selection=selection)
+    faults: tuple[tuple[str, VerdictKind], ...] = (("in_vignette", "invented"), ("complete_answers", "withheld"))
+    return [
+        said(f"talk:{patient.trial_id}", question, patient.judge, _YES_NO[not patient.of(fault)])
+        for patient in patients
+        for question, fault in faults
+    ] + [
+        said(terms.subject, "medical_terms", terms.judge, terms.value and _YES_NO[terms.value != "0"], terms.failure)
+        for terms in judgements(cursor, ["patient_terms"], selection=selection)
+    ]
+
+
+def _said(form: str, subject: str, question: str, judge: Judge, value: str | None, failure: str = "") -> Judgement:
+    return Judgement(subject=subject, form=form, question=question, judge=judge, value=value, at=0.0, failure=failure)
 
 
 def _items(cursor: duckdb.DuckDBPyConnection, subjects: Sequence[str], selection: Selection | None) -> dict[str, Item]:
