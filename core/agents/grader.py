@@ -112,9 +112,7 @@ class SingleFlightCache(Generic[K, V]):
 
     def __init__(self, values: Mapping[K, V] | None = None) -> None:
         self.values: dict[K, V] = dict(values or {})
-        self._turns: WeakValueDictionary[K, asyncio.Lock] = (
-            WeakValueDictionary()
-        )  # those that a caller has or waits for
+        self._turns: WeakValueDictionary[K, asyncio.Lock] = WeakValueDictionary()
 
     @asynccontextmanager
     async def turn(self, key: K) -> AsyncIterator[bool]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Annotated, NamedTuple
 
 import duckdb
@@ -31,7 +32,7 @@ from core.reviews.state import ItemAnswers, ReviewState, read_review, states
 from core.stats.calibrated import JudgedItem
 from core.store.database import Store
 from core.store.queries.grades import free_verdicts
-from core.store.queries.judged_facts import judged_patients
+from core.store.queries.judged_facts import VerdictKind, judged_patients
 from core.store.queries.judgements import failed_checks, judged_forms, judgements
 from core.store.queries.trials import TrialOrigin, trial_origins
 from core.store.review_records import ReviewSampling, parse_item
@@ -343,8 +344,9 @@ def _of_other_tables(
         for patient in patients
         for question, fault in faults
     ] + [
-        said(terms.subject, "medical_terms", terms.judge, terms.value and _YES_NO[terms.value != "0"], terms.failure)
+        said(terms.subject, "medical_terms", terms.judge, value, terms.failure)
         for terms in judgements(cursor, ["patient_terms"], selection=selection)
+        for value in (None if terms.value is None else _YES_NO[terms.value != "0"],)
     ]
 
 
