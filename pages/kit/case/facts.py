@@ -22,7 +22,7 @@ from core.measures.ledger import judge_key
 from core.measures.rubrics.reading import Outcome
 from core.stats.differences import PairedCounts
 from core.store.database import Store
-from core.store.queries.fact_sets import FactSet, facts_saved, save_facts
+from core.store.queries.fact_sets import SavedFacts, facts_saved, save_facts
 from core.store.queries.judged_facts import FORM, JudgedPatient, VerdictKind, judged_patients, judges
 from core.store.selection import Selection
 from core.text.facts import AtomicFact, facts_of, with_ids
@@ -51,7 +51,7 @@ _SHORT = 8
 
 
 @cached_query(entries=64)
-def _saved(case_key: str, content_hash: str, _case: Case) -> FactSet | None:
+def _saved(case_key: str, content_hash: str, _case: Case) -> SavedFacts | None:
     with Store().read() as cursor:
         return facts_saved(cursor, _case)
 
