@@ -220,9 +220,8 @@ class LLMGrader(ModelAgent):
             if is_first:
                 name = _SEPARATORS.sub(" ", extracted)[:_MAX_NAME]
                 values: dict[str, Any] = {"answer": case.answer, "extracted": name, "asks_for": question_kind(case)}
+                values |= {"accepted": list(accepted)} if accepted else {}
                 name_of_prompt = ACCEPTED_PROMPT if accepted else "grader_judge"
-                if accepted:
-                    values["accepted"] = list(accepted)
                 prompt = instruction_part(self._pack, name_of_prompt, **values)
                 request = Request(name_of_prompt, [prompt], "grader", "judge", _verdict, "one word, Yes or No")
                 async for item in ask(self._voice, self._pack, request):

@@ -141,15 +141,15 @@ def judge_names(judges: Iterable[Judge], *, with_prompts: bool = True) -> dict[J
     Without ``with_prompts`` the hash of the prompts is in a column of its own.
     """
     listed = list(dict.fromkeys(judges))
-    prompts: dict[str, set[str]] = defaultdict(set)
-    together: dict[tuple[str, str], set[int]] = defaultdict(set)
-    for judge in listed:
-        prompts[judge.name].add(judge.prompt_hash)
-        together[judge.name, judge.prompt_hash].add(judge.together)
+    versions = {(judge.name, judge.prompt_hash) for judge in listed}
+    prompts = Counter(name for name, _ in versions)
+    together = Counter(
+        version for version, _ in {((judge.name, judge.prompt_hash), judge.together) for judge in listed}
+    )
     return {
         judge: judge.name
-        + (f" [{judge.prompt_hash[:6]}]" if with_prompts and len(prompts[judge.name]) > 1 else "")
-        + (f" ({judge.together or 'all'} together)" if len(together[judge.name, judge.prompt_hash]) > 1 else "")
+        + (f" [{judge.prompt_hash[:6]}]" if with_prompts and prompts[judge.name] > 1 else "")
+        + (f" ({judge.together or 'all'} together)" if together[judge.name, judge.prompt_hash] > 1 else "")
         for judge in listed
     }
 
@@ -248,18 +248,18 @@ def _read_form(store: Store, selection: Selection | None, form: Form, reviews: S
         given += _of_other_tables(cursor, form, selection or Selection(), list(samplings))
         for answer in given:
             if (found := find(answer)) is not None:
-                same = answer.question == found.question.id
-                answers_of_judge = found.judges.setdefault(answer.judge, [])
-                answers_of_judge.append(answer if same else replace(answer, question=found.question.id))
+                if answer.question != found.question.id:
+                    answer = replace(answer, question=found.question.id)
+                found.judges.setdefault(answer.judge, []).append(answer)
         items = _items(cursor, sorted({answer.subject for answer in given} | samplings.keys()), restricted)
         failed = failed_checks(cursor, form.name)
-    failing: dict[str, set[Judge]] = defaultdict(set)
-    for judge, question_hash in failed:
-        failing[question_hash].add(judge)
     return [
-        replace(each, items=items, samplings=samplings, failing=frozenset(failing.get(each.question.hash, ()))).only(
-            items
-        )
+        replace(
+            each,
+            items=items,
+            samplings=samplings,
+            failing=frozenset(judge for judge, question_hash in failed if question_hash == each.question.hash),
+        ).only(items)
         for each in asked.values()
     ]
 

@@ -66,10 +66,6 @@ def _offers() -> dict[str, tuple[CaseSetOptions, tuple[str, ...]]]:
     return {name: offer for _, name, offer in sorted(offers, key=lambda each: -each[0])}
 
 
-def _no_options(_names: Names) -> dict[str, Any]:
-    return {}
-
-
 def _ask_panel(names: Names) -> dict[str, Any]:
     panel = choose_several(
         "Panel",
@@ -97,10 +93,10 @@ def _draw_tab(
     names: Names,
     *,
     sections: Mapping[str, Section],
-    ask_options: Callable[[Names], dict[str, Any]] = _no_options,
+    ask_options: Callable[[Names], dict[str, Any]] | None = None,
 ) -> None:
     """Draw sections by their keys; ``ask_options`` asks for further options of their metric."""
-    options = {"graders": ",".join(names), **ask_options(names)}
+    options = {"graders": ",".join(names), **(ask_options(names) if ask_options else {})}
     groups = [*combinations(names, 2), tuple(names)]
     in_words = {", ".join(group): " · ".join(names[grader] for grader in group) for group in groups}
     words = {**in_words, **names, PANEL: "Panel (majority)"}
