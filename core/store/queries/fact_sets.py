@@ -70,7 +70,7 @@ def facts_in_use(cursor: duckdb.DuckDBPyConnection, keys: Collection[CaseKey]) -
     for key, case in cases_of(cursor, keys).items():
         content = key[1] or case.content_hash
         text = saved.get((case.case_key, content))
-        facts = facts_of(case, None if text is None else facts_from_json(text, case.case_key))
+        facts = facts_of(case) if text is None else facts_from_json(text, case.case_key)
         digest = hashlib.md5(f"{content}:{text or ''}".encode(), usedforsecurity=False).hexdigest()
         found[key] = FactsInUse(facts, digest)
     return found

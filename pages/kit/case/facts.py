@@ -59,7 +59,7 @@ def _saved(case_key: str, content_hash: str, _case: Case) -> SavedFacts | None:
 def facts_in_use(case: Case) -> tuple[AtomicFact, ...]:
     """Return the facts of a case: the newest saved list, or the facts from rules if none is saved."""
     saved = _saved(case.case_key, case.content_hash, case)
-    return facts_of(case, saved.facts if saved else None)
+    return saved.facts if saved else facts_of(case)
 
 
 def draw_facts_ledger(case: Case, events: Sequence[Event], key: str) -> None:
