@@ -193,12 +193,14 @@ class Judging(AskJob[ItemToJudge]):
         if not subjects:
             raise Missing(f"There is nothing to judge by the form {form.name}: no item is stored that fits.", CAMPAIGN)
         judges = self._judges(registry, form, subjects)
-        parts, kept, left_out = list[JournalWork](), 0, Counter[str]()
-        for judge in judges:
-            for doctor, of_judge in self._work(store, judge, subjects, left_out):
-                for part, answered in self._parts(store, form, judge, of_judge, doctor):
-                    parts.append(part)
-                    kept += answered
+        left_out = Counter[str]()
+        planned = [
+            each
+            for judge in judges
+            for doctor, of_judge in self._work(store, judge, subjects, left_out)
+            for each in self._parts(store, form, judge, of_judge, doctor)
+        ]
+        parts, kept = [part for part, _ in planned], sum(answered for _, answered in planned)
         if not parts:
             reasons = "; ".join(f"{n:,} are left out: {reason}" for reason, n in left_out.items())
             raise Missing(f"No judge can be asked about these items. {reasons}.", CAMPAIGN)
@@ -260,11 +262,15 @@ class Judging(AskJob[ItemToJudge]):
             in_use = facts_in_use(cursor, {(item.case_key, item.content_hash) for item in items})
             forms = {key: form.about_facts(asked_facts(facts), against) for key, (facts, against) in in_use.items()}
             items = [item for item in items if (item.case_key, item.content_hash) in forms]
-        subjects = []
-        for item in items:
-            of_case = forms.get((item.case_key, item.content_hash), form)
-            if questions := of_case.questions_for(item.case_key, item.specialty):
-                subjects.append(item._replace(questions=questions))
+        subjects = [
+            item._replace(questions=questions)
+            for item in items
+            if (
+                questions := forms.get((item.case_key, item.content_hash), form).questions_for(
+                    item.case_key, item.specialty
+                )
+            )
+        ]
         return subjects[: self.limit]
 
     def _judges(self, registry: Registry, form: Form, subjects: Sequence[JudgeableItem]) -> list[Judge]:

@@ -195,15 +195,13 @@ def read_rubric(path: Path, name: str = "") -> Form:
         fields = rubric_fields(file)
         if any(fields.get(scope) for scope in ("all", "specialties", "cases")):
             rubric_of({**fields, "name": "part"}, str(file))  # names the file of a fault
-        for key, value in fields.items():
-            if key == "all":
-                merged["all"] += value
-            elif key in ("specialties", "cases"):
-                if repeated := merged[key].keys() & value.keys():
-                    raise UsageError(f"{file} has criteria for {min(repeated)}, and so has another file of the folder.")
-                merged[key] |= value
-            else:
-                merged.setdefault(key, value)
+        merged = {**fields, **merged}
+        merged["all"] += fields.get("all", ())
+        for scope in ("specialties", "cases"):
+            of_file = fields.get(scope, {})
+            if repeated := merged[scope].keys() & of_file.keys():
+                raise UsageError(f"{file} has criteria for {min(repeated)}, and so has another file of the folder.")
+            merged[scope] |= of_file
     return rubric_of(merged, str(path))
 
 

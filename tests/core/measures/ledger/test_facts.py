@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.case import Case, Fact, Profile
-from core.text.facts import facts_of
+from core.text.facts import AtomicFact, facts_of
 
 PLAIN = {"case_key": "t/1", "dataset": "t", "specialty": "Cardiology", "answer": "Pericarditis"}
 
