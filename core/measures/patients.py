@@ -331,16 +331,14 @@ def report(
     if limit < 1:
         raise UsageError("--limit is at least 1.")
     store = request.store
-    if part == "rules":
-        yield from rule_precisions()
-        return
-    if part == "experts":
-        yield from terms_against_experts(store)
-        request.note(f"The paper counts {PAPER[0]} of {PAPER[1]} ({PAPER[0] / PAPER[1]:.2%}).")
-        return
     selection = replace(request.selection, formats=None, question_types=None, pooled=False)
     kinds: list[ReplyMarkKind] = [kind] if kind else list(KINDS)
-    if part == "judge":
+    if part == "rules":
+        yield from rule_precisions()
+    elif part == "experts":
+        yield from terms_against_experts(store)
+        request.note(f"The paper counts {PAPER[0]} of {PAPER[1]} ({PAPER[0] / PAPER[1]:.2%}).")
+    elif part == "judge":
         by_judge = judge_against_rule(store, selection)
         if not by_judge:
             raise Missing("No model has judged the patients of these conversations.", TERMS)
