@@ -27,7 +27,7 @@ from core.judging.agreement import (
 )
 from core.judging.calibration import ENOUGH_AGREEMENT, ENOUGH_LABELS, Trust, agreement_with_experts, status_of
 from core.judging.form import CANNOT_JUDGE
-from core.judging.judgement import Judge, Judgement, given, worth_of
+from core.judging.judgement import Judge, Judgement, worth_of
 from core.measures.base import Columns, Listed, MetricRequest, Row, Section
 from core.measures.conversations import case_sums
 from core.measures.opinions import (
@@ -201,8 +201,8 @@ def statuses(groups: Iterable[tuple[Mapping[str, str], Opinions]], trust: Trust)
         for judge, name in judge_names(opinions.judges, with_prompts=False).items():
             once = opinions.once(judge)
             by_people = between(opinions.of_people, once, values, opinions.case, ordered=ordered)
-            worth = worth_of(opinions.question, opinions.evidence, given(all_of_it.once(judge)))
-            if not (by_people.items or worth.n):
+            worth = worth_of(opinions.question, opinions.evidence, all_of_it.once(judge))
+            if not (by_people.items or worth["answers"]):
                 continue
             share, interval, kappa, of_each = math.nan, NOTHING, math.nan, tuple[float, ...]()
             numbers = {}
@@ -231,7 +231,7 @@ def statuses(groups: Iterable[tuple[Mapping[str, str], Opinions]], trust: Trust)
                     "repeats_equal": consistency,
                     "status": status_of(by_people.items, share, trust, consistency, of_each),
                     "fails_its_check": judge in opinions.failing,
-                    **worth.columns,
+                    **worth,
                 },
                 unit="answers",
                 columns=Columns("agreement", "low", "high", "n", "excluded"),

@@ -19,7 +19,7 @@ from core.events import COUNTED
 from core.judging.check import PREFIX as CHECK
 from core.judging.check import failing_questions
 from core.judging.form import RUBRIC, FormQuestion
-from core.judging.judgement import ALL_TOGETHER, FAILURES, Given, Judge, Judgement, Quotation
+from core.judging.judgement import ALL_TOGETHER, FAILURES, Judge, Judgement, Quotation
 from core.store.review_records import parse_item
 from core.store.selection import Selection, select
 from core.store.tables import records
@@ -170,17 +170,17 @@ def failed_checks(cursor: duckdb.DuckDBPyConnection, form: str) -> set[tuple[Jud
 
 def answers_given(
     cursor: duckdb.DuckDBPyConnection, forms: Collection[str], selection: Selection | None = None
-) -> dict[tuple[str, str, Judge], Counter[Given]]:
-    """Return (form, id of a question, judge) → how a model answered it about the selected trials, without repeats."""
+) -> dict[tuple[str, str, Judge], Counter[str]]:
+    """Return (form, id of a question, judge) → a model's valid answers about the selected trials, without repeats."""
     of_trials = ""
     if selection is not None:
         select(cursor, selection)
         of_trials = "SEMI JOIN chosen USING (trial_id)"
     values = {"forms": list(forms), "subjects": None, "kinds": ["model"], "review_id": None}
-    counts: dict[tuple[str, str, Judge], Counter[Given]] = defaultdict(Counter)
+    counts: dict[tuple[str, str, Judge], Counter[str]] = defaultdict(Counter)
     sql = _GIVEN.format(newest=_JUDGEMENTS.format(of_trials=of_trials))
-    for form, question, name, prompts, together, *how, n in cursor.execute(sql, values).fetchall():
-        counts[form, question, Judge(name, "model", prompts, together)][Given(*how)] += n
+    for form, question, name, prompts, together, value, n in cursor.execute(sql, values).fetchall():
+        counts[form, question, Judge(name, "model", prompts, together)][value] += n
     return dict(counts)
 
 
@@ -250,9 +250,8 @@ _JUDGEMENTS = f"""
         ORDER BY (judge_kind = 'person' OR value IS NOT NULL) DESC, judged_at DESC, place DESC) = 1
     ORDER BY form, judge_kind, judge, prompt_hash, question, subject, repeat, review_id"""
 _GIVEN = """
-    SELECT form, question, judge, prompt_hash, together, value, void, split_part(failure, ':', 1) AS failed,
-        quotations <> '[]' OR len(calls) = 0 AS evidence, len(calls) > 1 AS repaired, count(*)
-    FROM ({newest}) WHERE repeat = 1 GROUP BY ALL"""
+    SELECT form, question, judge, prompt_hash, together, value, count(*)
+    FROM ({newest}) WHERE repeat = 1 AND value IS NOT NULL AND NOT void GROUP BY ALL"""
 _JUDGED = """
     SELECT DISTINCT subject, question, against, repeat FROM judgements
     WHERE {same} AND judge = $name AND judge_kind = $kind AND prompt_hash = $prompt_hash AND together = $together
