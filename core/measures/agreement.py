@@ -319,7 +319,7 @@ def _words(label: Mapping[str, str], opinions: Opinions, only_people: bool) -> I
         overlaps = quoted_words(one, other)
         if not overlaps:
             continue
-        shared, either = case_sums((opinions.case(subject), *numbers) for subject, *numbers in overlaps)
+        shared, either = case_sums((opinions.case(subject), both, any_) for subject, both, any_ in overlaps)
         yield Row(
             {**label, "judges": f"{first} and {second}"},
             ratio(shared, either),

@@ -326,7 +326,9 @@ def _of_other_tables(
     """Return what graders and judges of conversations say, as answers to the questions that people answer."""
     said = partial(_said, form.name)
     if form.about == "answer":
-        items = {(about.trial_id, about.format): item for item in by_people for about in [parse_item(item)]}
+        items: dict[tuple[str, str], str] = {
+            (about.trial_id, about.format): item for item in by_people for about in [parse_item(item)]
+        }
         return [
             said(items[place], "equivalent", Judge(grader, kind), _YES_NO[verdict == "correct"])
             if verdict in COUNTED

@@ -355,8 +355,8 @@ def report_differences(
             ]
             bounds = score_bounds(chain(*sides), rule, axis)
             most = None if bounds is None else bounds[1] - bounds[0]
-            values = (case_scores(side, partial(score, axis=axis)) for side in sides)
-            comparison = compare_cases(*values, most=most, scores=True)
+            before, after = (case_scores(side, partial(score, axis=axis)) for side in sides)
+            comparison = compare_cases(before, after, most=most, scores=True)
             if comparison.n:
                 compared.append(({"first": first, "second": second, "axis": axis or ALL_AXES}, comparison, {}))
             elif axis is None:
