@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -70,11 +70,8 @@ class Option(BaseModel):
     quotes: Evidence | None = None
 
 
-class FactAsked(NamedTuple):
-    """A fact of a case as a form asks about it: the id of its question, and its text."""
-
-    id: str
-    text: str
+FactAsked = tuple[str, str]
+"""A fact of a case as a form asks about it: the id of its question, and its text."""
 
 
 class FormQuestion(BaseModel):
@@ -333,7 +330,7 @@ class Form(BaseModel):
         for question in self.questions:
             of_case = question.model_copy(update={"against": against})
             if question.each:
-                worded = [(fact.id, question.wording.replace("{fact}", fact.text)) for fact in facts]
+                worded = [(id_, question.wording.replace("{fact}", text)) for id_, text in facts]
                 asked += [of_case.model_copy(update={"id": id_, "wording": wording}) for id_, wording in worded]
             else:
                 asked.append(of_case)

@@ -12,7 +12,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Annotated, Any, Literal
 
 from core.judging.agreement import (
@@ -193,6 +193,9 @@ def _rows(
             return
 
 
+_OF_YES_AND_NO = ("sensitivity", "specificity", "excess", "excess_low", "excess_high")
+
+
 def statuses(groups: Iterable[tuple[Mapping[str, str], Opinions]], trust: Trust) -> Iterator[Row]:
     """Yield the status of each judge on each group of questions, with what became of all of its answers."""
     for label, all_of_it in groups:
@@ -204,19 +207,16 @@ def statuses(groups: Iterable[tuple[Mapping[str, str], Opinions]], trust: Trust)
             worth = worth_of(opinions.question, opinions.evidence, all_of_it.once(judge))
             if not (by_people.items or worth["answers"]):
                 continue
-            share, interval, kappa, of_each = math.nan, NOTHING, math.nan, tuple[float, ...]()
-            numbers = {}
-            if by_people.items:
-                share, interval = by_people.coefficients["percent_agreement"]
-                kappa = by_people.coefficients["cohen_kappa"].value
-            if by_people.items and not ordered and opinions.question.yes:
-                by_condition = labelled(opinions, judge).by_condition
-                measured = agreement_with_experts(item for items in by_condition.values() for item in items)
-                of_each = measured.of_each
-                names = ("sensitivity", "specificity", "excess", "excess_low", "excess_high")
-                numbers = dict(zip(names, (*of_each, measured.excess, *measured.excess_interval), strict=True))
+            found = by_people.coefficients
+            measured = None
+            share, interval = found["percent_agreement"] if found else (math.nan, NOTHING)
+            kappa = found["cohen_kappa"].value if found else math.nan
+            if found and not ordered and opinions.question.yes:
+                measured = agreement_with_experts(chain.from_iterable(labelled(opinions, judge)[0].values()))
                 if len(values) == 2:  # with the weights of strata
                     share, interval, kappa = measured.share, measured.interval, measured.kappa
+            of_each = measured.of_each if measured else ()
+            numbers = (*of_each, measured.excess, *measured.excess_interval) if measured else ()
             repeated = among(opinions.judges[judge], values, opinions.case)
             consistency = repeated.coefficients["percent_agreement"].value if repeated.items else None
             yield Row(
@@ -227,7 +227,7 @@ def statuses(groups: Iterable[tuple[Mapping[str, str], Opinions]], trust: Trust)
                 by_people.excluded,
                 {
                     "cohen_kappa": kappa,
-                    **numbers,
+                    **dict(zip(_OF_YES_AND_NO, numbers, strict=False)),
                     "repeats_equal": consistency,
                     "status": status_of(by_people.items, share, trust, consistency, of_each),
                     "fails_its_check": judge in opinions.failing,

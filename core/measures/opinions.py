@@ -377,15 +377,10 @@ def _items(cursor: duckdb.DuckDBPyConnection, subjects: Sequence[str], selection
     return items
 
 
-class Labelled(NamedTuple):
-    """A judge's answers by condition, people's on a part of them, and why other answers of both do not count."""
+def labelled(opinions: Opinions, judge: Judge) -> tuple[dict[str, list[JudgedItem]], Counter[str]]:
+    """Return a judge's answers by condition, people's on a part of them, and why other answers of both do not count.
 
-    by_condition: dict[str, list[JudgedItem]]
-    excluded: Mapping[str, int]
-
-
-def labelled(opinions: Opinions, judge: Judge) -> Labelled:
-    """Return a judge's answers as yes or no, or as points of a scale, with those of people on a part of the items.
+    They are yes or no, or points of a scale.
 
     Of a stratum with few drawn items, each stands for more. Items on which people disagree, with nobody to decide, have
     no answer of people and are counted.
@@ -407,7 +402,7 @@ def labelled(opinions: Opinions, judge: Judge) -> Labelled:
                 excluded[without[place]] += 1
         else:
             excluded[why_excluded(answer) or "not among the answers"] += 1
-    return Labelled({model: weighted(opinions, answers, people) for model, answers in groups.items()}, dict(excluded))
+    return {model: weighted(opinions, answers, people) for model, answers in groups.items()}, excluded
 
 
 def weighted(

@@ -207,10 +207,8 @@ def _accuracies(request: MetricRequest, panel: Sequence[str], only: Sequence[str
     request.note(CORRECTED if corrections else NEEDED)
     if ties := sum(row.more["ties"] for row in rows):
         request.note(f"The panel tied on {ties:,} answers, which are excluded.", kind="excluded")
-    by_arm: dict[tuple[str, str, str], set[int]] = {}
-    for row in rows:
-        by_arm.setdefault(arm_of(row), set()).add(row.more["n_trials"])
-    if any(len(numbers) > 1 for numbers in by_arm.values()):
+    numbers = {(arm_of(row), row.more["n_trials"]) for row in rows}
+    if len({arm for arm, _ in numbers}) < len(numbers):
         request.note("The graders judged different answers: the numbers of trials differ.", kind="part")
 
 
