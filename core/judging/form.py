@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from core.errors import UsageError
 from core.paths import FORMS, extensions, local_folder
@@ -77,6 +77,8 @@ FactAsked = tuple[str, str]
 class FormQuestion(BaseModel):
     """A question of a form; ``title`` is its heading in tables, ``wording`` and ``guidance`` are for every judge.
 
+    Up to version 0.6 its ``kind`` was called ``form``, and what a form is ``about`` its ``subject``.
+
     Attributes:
         yes: The values that count as yes where a figure needs two categories.
         cannot_judge: Whether *cannot judge* is an answer; false where a judge is forced to choose.
@@ -101,7 +103,7 @@ class FormQuestion(BaseModel):
     title: str = Field(min_length=1)
     wording: str = Field(min_length=1)
     guidance: str = ""
-    kind: QuestionKind = "choice"
+    kind: QuestionKind = Field(default="choice", validation_alias=AliasChoices("kind", "form"))
     options: tuple[Option, ...] = (Option(value="yes", label="Yes"), Option(value="no", label="No"))
     yes: tuple[str, ...] = ("yes",)
     cannot_judge: bool = True
@@ -131,15 +133,9 @@ class FormQuestion(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _short_forms(cls, fields: Any) -> Any:
-        """Accept ``options: {1: Poor, 2: Good}`` and ``[Good, Poor]``, and ``form`` of versions up to 0.6.
-
-        Texts and spans need no options.
-        """
+        """Accept ``options: {1: Poor, 2: Good}`` and ``[Good, Poor]``; texts and spans need none."""
         if not isinstance(fields, dict):
             return fields
-        if "form" in fields:
-            fields = {**fields, "kind": fields["form"]}
-            del fields["form"]
         options = fields.get("options")
         if isinstance(options, dict):
             listed = [{"value": str(value), "label": str(label)} for value, label in options.items()]
@@ -147,7 +143,7 @@ class FormQuestion(BaseModel):
         elif isinstance(options, list) and all(isinstance(option, str) for option in options):
             listed = [{"value": option, "label": option} for option in options]
             fields = {**fields, "options": listed, "yes": fields.get("yes", ())}
-        elif options is None and fields.get("kind") in ("text", "span"):
+        elif options is None and fields.get("kind", fields.get("form")) in ("text", "span"):
             fields = {**fields, "options": (), "yes": ()}
         if isinstance(priority := fields.get("priority"), str) and priority:
             fields = {**fields, "priority": priority.strip().lower()}
@@ -252,7 +248,7 @@ class Form(BaseModel):
 
     name: str
     title: str = Field(min_length=1)
-    about: About
+    about: About = Field(validation_alias=AliasChoices("about", "subject"))
     shows: tuple[Shown, ...] = ()
     quotes: Evidence | None = None
     by: tuple[str, ...] = ("person", "model")
@@ -264,15 +260,6 @@ class Form(BaseModel):
     decision: Literal["third", "majority", "mean"] = "third"
     reviewers: int = Field(default=2, ge=2, le=20)
     questions: tuple[FormQuestion, ...] = ()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_0_6(cls, fields: Any) -> Any:
-        """Accept ``subject`` of versions up to 0.6."""
-        if isinstance(fields, dict) and "subject" in fields:
-            fields = {**fields, "about": fields["subject"]}
-            del fields["subject"]
-        return fields
 
     @model_validator(mode="after")
     def _possible(self) -> Form:

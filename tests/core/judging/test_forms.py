@@ -82,7 +82,8 @@ def test_a_form_that_cannot_be_filled_in_is_refused_with_the_reason() -> None:
     assert wrong == []
     two = [QUESTION | {"cases": ["ours/1"]}, QUESTION | {"cases": ["ours/2"]}]
     assert Form.model_validate(form | {"questions": two, "decision": "majority", "reviewers": 3}).required == ("q", "q")
-    assert Form.model_validate({**form, "subject": "answer"}).about == "answer"
+    former = {"subject" if name == "about" else name: value for name, value in form.items()}
+    assert Form.model_validate(former | {"subject": "answer"}).about == "answer"
 
 
 def test_a_file_that_is_no_form_is_one_sentence_with_its_name(tmp_path: Path) -> None:
