@@ -196,21 +196,20 @@ def facts_table(facts: Sequence[AtomicFact]) -> pd.DataFrame:
 
 def facts_from(edited: pd.DataFrame) -> tuple[AtomicFact, ...]:
     """Return the edited facts without empty rows; new facts get an id."""
-    facts = []
-    for row in edited.fillna("").to_dict("records"):
-        if text := str(row["Fact"]).strip():
-            topic = row["Topic"] if row["Topic"] in TOPICS else "other"
-            facts.append(
-                AtomicFact(
-                    id=str(row["id"] or text),
-                    key=str(row["Label"] or topic),
-                    text=text,
-                    topic=topic,
-                    lay=str(row["As the patient says it"] or text),
-                    told=bool(row["Patient can tell"]),
-                )
-            )
-    return with_ids(facts)
+    rows = [(str(row["Fact"]).strip(), row) for row in edited.fillna("").to_dict("records")]
+    return with_ids(
+        AtomicFact(
+            id=str(row["id"] or text),
+            key=str(row["Label"] or topic),
+            text=text,
+            topic=topic,
+            lay=str(row["As the patient says it"] or text),
+            told=bool(row["Patient can tell"]),
+        )
+        for text, row in rows
+        for topic in (row["Topic"] if row["Topic"] in TOPICS else "other",)
+        if text
+    )
 
 
 def _save(case: Case, facts: Sequence[AtomicFact], made_by: str) -> None:
