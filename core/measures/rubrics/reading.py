@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple
 
 from core.errors import UsageError
 from core.frameworks.casting import is_model
@@ -42,7 +42,6 @@ JudgeOption = Annotated[
 ]
 ALL_AXES = "all axes"
 Rule = Literal["points", "healthbench", "professional", "livemedbench"]
-RULES: tuple[Rule, ...] = get_args(Rule)
 VOIDED, UNREADABLE, DISAGREE, NOT_ASKED = ("invented quotation", "no readable reply", "judges disagree", "no request")
 NO_RULE = "no rule reads it"
 OTHER_SPEAKER = "no words of the doctor quoted"
