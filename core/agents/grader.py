@@ -157,7 +157,6 @@ class LLMGrader(ModelAgent):
     async def read(self, case: Case, response: str) -> AsyncIterator[GraderItem]:
         """Extract only; ``GraderResult`` comes last, ``ungradable`` if the name still has to be compared."""
         key = hashlib.sha256(f"{question_kind(case)}\n{response}".encode(errors="surrogatepass")).digest()
-        judgement = GraderResult("frq", None, "ungradable", rule_version=READING_VERSION)
         async with self._extractions.turn(key) as is_first:
             if is_first:
                 prompt = instruction_part(self._pack, "grader_extract", response=response, asks_for=question_kind(case))
@@ -179,11 +178,10 @@ class LLMGrader(ModelAgent):
                         words = next(_refusals(response), None)
                         extracted = f"Refused: “{words}”" if words else None
                     verdict = None if extracted is None else settled(extracted)
-                    judgement = replace(judgement, extracted=extracted, verdict=verdict or "ungradable")
-                    judgement = self._extractions.values[key] = replace(judgement, call_ids=item.call_ids)
-            else:
-                judgement = self._extractions.values[key]
-        yield judgement
+                    self._extractions.values[key] = GraderResult(
+                        "frq", extracted, verdict or "ungradable", item.call_ids, READING_VERSION
+                    )
+        yield self._extractions.values[key]
 
     async def grade_top3(self, case: Case, response: str) -> AsyncIterator[GraderItem]:
         """Compare the listed diagnoses one by one until one is correct; an unreadable verdict makes it ungradable."""

@@ -62,8 +62,7 @@ Key = tuple[QuestionType, str, str]
 """What a verdict depends on: question type, the reference (answer, or hash of the case), and the response."""
 Packs = Callable[[str], PromptPack]
 """Loads prompt packs, each only once, so that a change on disk does not affect a running re-grading."""
-Memory = SingleFlightCache[Key, ResponseVerdict]
-Seat = tuple[Grader | None, Memory]
+Seat = tuple[Grader | None, SingleFlightCache[Key, ResponseVerdict]]
 """A grader (``None`` for the strict rule), and the verdicts that are remembered."""
 
 
