@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
+from weakref import WeakValueDictionary
 
 from core.agents.base import GraderResult
 from core.asking.ask import Parsed, Request, ask, quotation
@@ -111,7 +112,7 @@ class SingleFlightCache(Generic[K, V]):
 
     def __init__(self, values: Mapping[K, V] | None = None) -> None:
         self.values: dict[K, V] = dict(values or {})
-        self._in_flight: dict[K, asyncio.Event] = {}
+        self._turns: WeakValueDictionary[K, asyncio.Lock] = WeakValueDictionary()
 
     @asynccontextmanager
     async def turn(self, key: K) -> AsyncIterator[bool]:
@@ -120,17 +121,9 @@ class SingleFlightCache(Generic[K, V]):
         A caller that fetches the value stores it in ``values`` inside the context. If it fails or is cancelled, the
         turn goes to one of the waiting callers.
         """
-        while key in self._in_flight:
-            await self._in_flight[key].wait()
-        if key in self.values:
-            yield False
-            return
-        self._in_flight[key] = done = asyncio.Event()
-        try:
-            yield True
-        finally:
-            del self._in_flight[key]
-            done.set()
+        lock = self._turns.setdefault(key, asyncio.Lock())
+        async with lock:
+            yield key not in self.values
 
 
 class LLMGrader(ModelAgent):
@@ -164,7 +157,6 @@ class LLMGrader(ModelAgent):
     async def read(self, case: Case, response: str) -> AsyncIterator[GraderItem]:
         """Extract only; ``GraderResult`` comes last, ``ungradable`` if the name still has to be compared."""
         key = hashlib.sha256(f"{question_kind(case)}\n{response}".encode(errors="surrogatepass")).digest()
-        judgement = GraderResult("frq", None, "ungradable", rule_version=READING_VERSION)
         async with self._extractions.turn(key) as is_first:
             if is_first:
                 prompt = instruction_part(self._pack, "grader_extract", response=response, asks_for=question_kind(case))
@@ -186,11 +178,10 @@ class LLMGrader(ModelAgent):
                         words = next(_refusals(response), None)
                         extracted = f"Refused: “{words}”" if words else None
                     verdict = None if extracted is None else settled(extracted)
-                    judgement = replace(judgement, extracted=extracted, verdict=verdict or "ungradable")
-                    judgement = self._extractions.values[key] = replace(judgement, call_ids=item.call_ids)
-            else:
-                judgement = self._extractions.values[key]
-        yield judgement
+                    self._extractions.values[key] = GraderResult(
+                        "frq", extracted, verdict or "ungradable", item.call_ids, READING_VERSION
+                    )
+        yield self._extractions.values[key]
 
     async def grade_top3(self, case: Case, response: str) -> AsyncIterator[GraderItem]:
         """Compare the listed diagnoses one by one until one is correct; an unreadable verdict makes it ungradable."""
@@ -227,9 +218,8 @@ class LLMGrader(ModelAgent):
             if is_first:
                 name = _SEPARATORS.sub(" ", extracted)[:_MAX_NAME]
                 values: dict[str, Any] = {"answer": case.answer, "extracted": name, "asks_for": question_kind(case)}
+                values |= {"accepted": list(accepted)} if accepted else {}
                 name_of_prompt = ACCEPTED_PROMPT if accepted else "grader_judge"
-                if accepted:
-                    values["accepted"] = list(accepted)
                 prompt = instruction_part(self._pack, name_of_prompt, **values)
                 request = Request(name_of_prompt, [prompt], "grader", "judge", _verdict, "one word, Yes or No")
                 async for item in ask(self._voice, self._pack, request):

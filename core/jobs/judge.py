@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import Annotated, Any, NamedTuple
 
@@ -63,10 +64,9 @@ from core.store.queries.cases import CaseKey
 from core.store.queries.fact_sets import facts_in_use
 from core.store.queries.judged_facts import asked_facts
 from core.store.queries.judgements import (
-    JudgeableConversation,
+    JudgeableItem,
     JudgedKey,
-    judgeable_answers,
-    judgeable_conversations,
+    judgeable_items,
     judged_key,
     judged_keys,
     judgement_row,
@@ -119,26 +119,6 @@ class CheckOfJudge(NamedTuple):
     before: Mapping[str, Judgement]
     """Hash of a question → the judge's answer about the conversation as it is."""
     other: str = ""
-
-
-class _Subject(NamedTuple):
-    """An item before it is known which of its questions are answered."""
-
-    subject: str
-    questions: tuple[FormQuestion, ...]
-    run_id: str = ""
-    doctor: str = ""
-    seed: int | None = None
-    case_key: str = ""
-
-
-class _Work(NamedTuple):
-    """What one judge is asked about; ``doctor`` is the doctor of the run if that is the judge."""
-
-    judge: Judge
-    subjects: Sequence[_Subject]
-    run_id: str = ""
-    doctor: DoctorToAsk | None = None
 
 
 @dataclass(frozen=True)
@@ -213,12 +193,14 @@ class Judging(AskJob[ItemToJudge]):
         if not subjects:
             raise Missing(f"There is nothing to judge by the form {form.name}: no item is stored that fits.", CAMPAIGN)
         judges = self._judges(registry, form, subjects)
-        parts, kept, left_out = list[JournalWork](), 0, Counter[str]()
-        for judge in judges:
-            for work in self._work(store, form, judge, subjects, left_out):
-                for part, answered in self._parts(store, form, work):
-                    parts.append(part)
-                    kept += answered
+        left_out = Counter[str]()
+        planned = [
+            each
+            for judge in judges
+            for doctor, of_judge in self._work(store, judge, subjects, left_out)
+            for each in self._parts(store, form, judge, of_judge, doctor)
+        ]
+        parts, kept = [part for part, _ in planned], sum(answered for _, answered in planned)
         if not parts:
             reasons = "; ".join(f"{n:,} are left out: {reason}" for reason, n in left_out.items())
             raise Missing(f"No judge can be asked about these items. {reasons}.", CAMPAIGN)
@@ -235,7 +217,7 @@ class Judging(AskJob[ItemToJudge]):
                 return planned
         return any_form(store, self.form)
 
-    def _subjects(self, store: Store, form: Form) -> list[_Subject]:
+    def _subjects(self, store: Store, form: Form) -> list[JudgeableItem]:
         with store.read() as cursor:
             if self.review:
                 state = read_state(cursor, self.review)
@@ -245,32 +227,34 @@ class Judging(AskJob[ItemToJudge]):
                     # in the order of a hash the first N are a random sample, which a larger limit extends
                     for name in sorted(more.keys() - about.keys(), key=lambda n: hashlib.sha256(n.encode()).digest()):
                         about[name] = more[name]
-                return [_Subject(name, form.questions_for(*of)) for name, of in islice(about.items(), self.limit)]
-            trials = self.trials or None
-            if form.about == "answer":
-                return self._played(cursor, form, judgeable_answers(cursor, self.conversations, trials=trials))
-            if form.about == "conversation":
-                summarised = "summary" in form.shown
-                conversations = judgeable_conversations(
-                    cursor, self.conversations, trials=trials, wrong=self.wrong, summarised=summarised
+                drawn = islice(about.items(), self.limit)
+                return [JudgeableItem(name, questions=form.questions_for(*of)) for name, of in drawn]
+            if form.about in ("answer", "conversation"):
+                items = judgeable_items(
+                    cursor,
+                    form.about,
+                    self.conversations,
+                    trials=self.trials or None,
+                    wrong=self.wrong,
+                    summarised="summary" in form.shown,
                 )
-                return self._played(cursor, form, conversations)
+                return self._played(cursor, form, items)
         if form.about == "case":
             cases = select(self.data, self.limit, None, SAMPLE_SEED)
             if not self.stated and any(question.fills == "specialty" for question in form.questions):
                 cases = without_specialty(cases)
             return [
-                _Subject(
+                JudgeableItem(
                     str(AnnotatedItem("case", case_key=case.case_key)),
-                    form.questions_for(case.case_key, case.specialty),
+                    questions=form.questions_for(case.case_key, case.specialty),
                 )
                 for case in cases
             ]
         raise UsageError(f"Models judge a {form.about} as an item of a review: name one by --review.")
 
     def _played(
-        self, cursor: duckdb.DuckDBPyConnection, form: Form, items: Sequence[JudgeableConversation]
-    ) -> list[_Subject]:
+        self, cursor: duckdb.DuckDBPyConnection, form: Form, items: Sequence[JudgeableItem]
+    ) -> list[JudgeableItem]:
         """Return the items that the form asks anything about, up to the limit. Those with staff have no facts."""
         forms: dict[CaseKey, Form] = {}
         if form.of_facts:
@@ -278,14 +262,18 @@ class Judging(AskJob[ItemToJudge]):
             in_use = facts_in_use(cursor, {(item.case_key, item.content_hash) for item in items})
             forms = {key: form.about_facts(asked_facts(facts), against) for key, (facts, against) in in_use.items()}
             items = [item for item in items if (item.case_key, item.content_hash) in forms]
-        subjects = []
-        for item in items:
-            of_case = forms.get((item.case_key, item.content_hash), form)
-            if questions := of_case.questions_for(item.case_key, item.specialty):
-                subjects.append(_Subject(item.subject, questions, item.run_id, item.doctor, item.seed, item.case_key))
+        subjects = [
+            item._replace(questions=questions)
+            for item in items
+            if (
+                questions := forms.get((item.case_key, item.content_hash), form).questions_for(
+                    item.case_key, item.specialty
+                )
+            )
+        ]
         return subjects[: self.limit]
 
-    def _judges(self, registry: Registry, form: Form, subjects: Sequence[_Subject]) -> list[Judge]:
+    def _judges(self, registry: Registry, form: Form, subjects: Sequence[JudgeableItem]) -> list[Judge]:
         is_doctor = "doctor" in form.by and not self.by
         names = self.by or ((DOCTOR,) if is_doctor else (default_judge(registry, {s.doctor for s in subjects}),))
         judges = dict[Judge, None]()
@@ -301,53 +289,61 @@ class Judging(AskJob[ItemToJudge]):
         return list(judges)
 
     def _work(
-        self, store: Store, form: Form, judge: Judge, subjects: Sequence[_Subject], left_out: Counter[str]
-    ) -> Iterator[_Work]:
-        """Yield the work of a judge: once, of the doctors once for each run."""
-        by_run: dict[str, list[_Subject]] = {}
+        self, store: Store, judge: Judge, subjects: Sequence[JudgeableItem], left_out: Counter[str]
+    ) -> Iterator[tuple[DoctorToAsk | None, Sequence[JudgeableItem]]]:
+        """Yield what a judge is asked about: all of it, or each run with the doctor that judges there."""
+        if judge.name != DOCTOR:
+            yield None, subjects
+            return
+        by_run: dict[str, list[JudgeableItem]] = {}
         for subject in subjects:
-            by_run.setdefault(subject.run_id if judge.name == DOCTOR else "", []).append(subject)
+            by_run.setdefault(subject.run_id, []).append(subject)
         for run_id, of_run in by_run.items():
-            if judge.name != DOCTOR:
-                yield _Work(judge, of_run)
-                continue
             with store.read() as cursor:
                 header = header_of(cursor, run_id)
             doctor = "they are no conversations" if header is None else doctor_of(header)
             if isinstance(doctor, str):
                 left_out[doctor] += len(of_run)
             else:
-                yield _Work(judge._replace(name=doctor.header.doctor), of_run, run_id, doctor)
+                yield doctor, of_run
 
-    def _parts(self, store: Store, form: Form, work: _Work) -> list[tuple[JournalWork, int]]:
+    def _parts(
+        self, store: Store, form: Form, judge: Judge, subjects: Sequence[JudgeableItem], doctor: DoctorToAsk | None
+    ) -> list[tuple[JournalWork, int]]:
         """Return the requests of a judge by journal, each with the number of those that were answered before.
 
         If it is open whether the judge reads the whole form, that follows from the first of them.
         """
+        if doctor:
+            judge = judge._replace(name=doctor.header.doctor)
+        part = partial(self._part, store, form, judge, subjects, doctor)
         with store.read() as cursor:
-            together, tried = self._setting(cursor, form, work.judge, work.subjects)
+            together, tried = self._setting(cursor, form, judge, subjects)
         if together is not None:
-            asked = self._part(store, form, work, together)
-            before = [self._part(store, form, work, ALL_TOGETHER)[0]] if tried and together != ALL_TOGETHER else []
-            return [*((replace(part, todo=()), 0) for part in before), asked]
+            asked = part(together)
+            before = [part(ALL_TOGETHER)[0]] if tried and together != ALL_TOGETHER else []
+            return [*((replace(earlier, todo=()), 0) for earlier in before), asked]
 
         def instead() -> JournalWork | None:
             fold(store)
             with store.read() as cursor:
-                decided, _ = self._setting(cursor, form, work.judge, work.subjects, least=1)
+                decided, _ = self._setting(cursor, form, judge, subjects, least=1)
             if decided in (None, ALL_TOGETHER):
                 return None
-            log.warning(
-                "%s: too few entries of the whole form are readable; each question is asked alone.", work.judge.name
-            )
-            return self._part(store, form, work, decided)[0]
+            log.warning("%s: too few entries of the whole form are readable; each question is asked alone.", judge.name)
+            return part(decided)[0]
 
-        (whole, kept), (alone, _) = (self._part(store, form, work, n) for n in (ALL_TOGETHER, 1))
+        (whole, kept), (alone, _) = map(part, (ALL_TOGETHER, 1))
         first = replace(whole, todo=whole.todo[: TRIED - tried], instead=instead)
         return [(replace(alone, todo=()), 0), (first, kept), (replace(whole, todo=whole.todo[TRIED - tried :]), 0)]
 
     def _setting(
-        self, cursor: duckdb.DuckDBPyConnection, form: Form, judge: Judge, subjects: Sequence[_Subject], least: int = 0
+        self,
+        cursor: duckdb.DuckDBPyConnection,
+        form: Form,
+        judge: Judge,
+        subjects: Sequence[JudgeableItem],
+        least: int = 0,
     ) -> tuple[int | None, int]:
         """Return ``Judge.together`` (``None`` if too few requests tell), and the number of requests that tell.
 
@@ -357,27 +353,36 @@ class Judging(AskJob[ItemToJudge]):
             return 1, 0
         if self.together:
             return ALL_TOGETHER, 0
-        stored = whole_forms(cursor, form.name, judge, TRIED)
-        reads_well = stored.requests > 0 and stored.readable >= LEAST_READABLE * stored.entries
-        if stored.apart and not reads_well:
-            return 1, stored.requests
+        requests, entries, readable, asked_apart = whole_forms(cursor, form.name, judge, TRIED)
+        reads_well = requests > 0 and readable >= LEAST_READABLE * entries
+        if asked_apart and not reads_well:
+            return 1, requests
         if not any(len(asked_of_models(subject.questions)) > 1 for subject in subjects):
-            return ALL_TOGETHER, stored.requests
-        if stored.requests < (least or TRIED):
-            return None, stored.requests
-        return (ALL_TOGETHER if reads_well else 1), stored.requests
+            return ALL_TOGETHER, requests
+        if requests < (least or TRIED):
+            return None, requests
+        return (ALL_TOGETHER if reads_well else 1), requests
 
-    def _part(self, store: Store, form: Form, work: _Work, together: int) -> tuple[JournalWork, int]:
+    def _part(
+        self,
+        store: Store,
+        form: Form,
+        judge: Judge,
+        subjects: Sequence[JudgeableItem],
+        doctor: DoctorToAsk | None,
+        together: int,
+    ) -> tuple[JournalWork, int]:
         """Return the requests without an answer, and the number of those with one."""
-        judge = work.judge._replace(together=together)
+        judge = judge._replace(together=together)
         with store.read() as cursor:
-            done = judged_keys(cursor, form.name, judge, [subject.subject for subject in work.subjects])
-        items = [item for subject in work.subjects for item in self._requests(judge, subject, work.doctor)]
+            done = judged_keys(cursor, form.name, judge, [subject.subject for subject in subjects])
+        items = [item for subject in subjects for item in self._requests(judge, subject, doctor)]
         todo = [rest for item in items if (rest := _without(form, item, done)).questions]
-        key = (form.name, *map(str, judge), work.run_id, self.instance.partition(" ")[2], self.review)
+        run_id = doctor.header.run_id if doctor else ""
+        key = (form.name, *map(str, judge), run_id, self.instance.partition(" ")[2], self.review)
         return self.part(journal_of("judging", *filter(None, key)), todo, items), len(items) - len(todo)
 
-    def _requests(self, judge: Judge, subject: _Subject, doctor: DoctorToAsk | None) -> Iterator[ItemToJudge]:
+    def _requests(self, judge: Judge, subject: JudgeableItem, doctor: DoctorToAsk | None) -> Iterator[ItemToJudge]:
         """Yield the requests about an item; questions apart are in an order that depends on item and repeat."""
         questions = [
             question
@@ -414,11 +419,9 @@ class Judging(AskJob[ItemToJudge]):
                     blinded = blinded_item(cursor, item.subject, case_set, models)
                     materials[item.subject] = None if blinded is None else material_of(blinded)
         for item in todo:
-            if item.blinded:
-                yield item._replace(material=materials[item.subject])
-            else:
-                dialogue = own.get(parse_item(item.subject).trial_id)
-                yield item._replace(material=None if dialogue is None else Material(dialogue))
+            dialogue = own.get(parsed[item.subject].trial_id)
+            as_it_is = None if dialogue is None else Material(dialogue)
+            yield item._replace(material=materials[item.subject] if item.blinded else as_it_is)
 
     def _case_set(self, cursor: Any) -> str:
         return read_state(cursor, self.review).review.plan.case_set if self.review else self.data.partition(":")[0]
@@ -433,11 +436,12 @@ class Judging(AskJob[ItemToJudge]):
     def seats(self, registry: Registry, plan: JobPlan, store: Store) -> _Seats:
         doctors = [item.doctor for item in plan.todo if item.doctor]
         models = {item.judge.name for item in plan.todo if item.judge.kind == "model" and not item.doctor}
-        by_model = {
+        seats = {
             name: ModelSeat(Voice(registry.open(name, base_url=self.base_url), Sampling(temperature=0.0)), self.pack)
             for name in models
         }
-        return _Seats(by_model, doctor_seats(doctors, registry, self.pack, "ask", self.base_url), self._form(store))
+        of_runs = doctor_seats(doctors, registry, self.pack, "ask", self.base_url)
+        return _Seats({**seats, **of_runs}, self._form(store))
 
     async def ask(self, item: ItemToJudge, seats: _Seats) -> ItemResult:
         if item.material is None:
@@ -485,7 +489,7 @@ class Judging(AskJob[ItemToJudge]):
             dialogue = item.material.dialogue if item.material else ()
             by_rule = tuple(RULES[item.judge.name].answer(question, dialogue) for question in item.questions)
             return ParsedReply(by_rule, "", broken=False, calls=())
-        seat = seats.by_run[item.doctor.header.run_id] if item.doctor else seats.by_model[item.judge.name]
+        seat = seats.models[item.doctor.header.run_id if item.doctor else item.judge.name]
         return await reply_to(seat, self._request(item, seat.pack, seats.form))
 
     def _request(self, item: ItemToJudge, pack: PromptPack, form: Form) -> Request[tuple[FormAnswer, ...]]:
@@ -531,8 +535,9 @@ class Judging(AskJob[ItemToJudge]):
 
 
 class _Seats(NamedTuple):
-    by_model: Mapping[str, ModelSeat]
-    by_run: Mapping[str, ModelSeat]
+    """Name of a judge, or run of a doctor → its model, and the form."""
+
+    models: Mapping[str, ModelSeat]
     form: Form
 
 

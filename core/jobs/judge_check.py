@@ -156,23 +156,22 @@ class JudgeCheck(Judging):
             if question.hash not in item.check.before:
                 continue
             before, answer = item.check.before[question.hash].value or "", given.get(question.hash)
+            failed = answer is not None and is_failure(kind, question, before, answer.value)
+            counts["unexpected" if failed else "expected"] += answer is not None
             result = Judgement(
                 subject=item.subject,
                 form=PREFIX + form.name,
                 question=question.id,
                 judge=item.judge,
-                value=None,
+                value=None if answer is None else FAILED if failed else PASSED,
                 at=time.time(),
                 against=f"{question.hash} {kind}",
+                quotations=answer.quotations if answer else (),
+                reason=f"{before} → {answer.value}. {answer.reason}" if answer else "",
                 failure=reply.none,
                 calls=tuple(call.call_id for call in reply.calls),
                 served_by=(reply.calls[-1].served_by or "") if reply.calls else "",
             )
-            if answer is not None:
-                value = FAILED if is_failure(kind, question, before, answer.value) else PASSED
-                reason = f"{before} → {answer.value}. {answer.reason}"
-                result = replace(result, value=value, quotations=answer.quotations, reason=reason)
-                counts["unexpected" if value == FAILED else "expected"] += 1
             lines.append(RowLine(table="judgements", row=judgement_row(result)))
         return reply.answer(*lines, **counts)
 
@@ -227,7 +226,7 @@ def _keys(item: ItemToJudge) -> set[JudgedKey]:
     """Return the keys of the results of a check."""
     assert item.check is not None
     return {
-        JudgedKey(item.subject, question.id, f"{question.hash} {item.check.kind}", 1)
+        (item.subject, question.id, f"{question.hash} {item.check.kind}", 1)
         for question in item.questions
         if question.hash in item.check.before
     }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, cast
 
 from core.agents.profiler import PROMPTS, LLMProfiler, Profiled
@@ -34,13 +34,8 @@ from core.store.queries.profiles import newest_versions, profile_row, profiled_b
 from core.store.rows import row_line
 from core.text.profiles import CaseId, Reason
 
-
-@dataclass
-class Maker:
-    """The profiler, and the newest version number of each case's profile."""
-
-    profiler: LLMProfiler
-    versions: dict[CaseId, int] = field(default_factory=dict)
+Maker = tuple[LLMProfiler, dict[CaseId, int]]
+"""The profiler, and the newest version number of each case's profile."""
 
 
 @dataclass(frozen=True)
@@ -82,19 +77,20 @@ class Profiling(OfCases, AskJob[Case]):
         with store.read() as cursor:
             versions = {case: version for case, (version, _) in newest_versions(cursor).items()}
         voice = Voice(registry.open(plan.models[0], base_url=self.base_url), Sampling(temperature=0.0))
-        return Maker(LLMProfiler(voice, self.pack), versions)
+        return LLMProfiler(voice, self.pack), versions
 
     async def ask(self, item: Case, seats: Maker) -> ItemResult:
         generated, dropped = None, 0
+        profiler, versions = seats
         try:
-            async for event in seats.profiler.generate(item):
+            async for event in profiler.generate(item):
                 if isinstance(event, Profiled):
                     generated, dropped = event.generated, len(event.dropped)
         except ProfilingError as error:
             return ItemResult(failure=str(error))
         assert generated is not None
         case = (item.case_key, item.content_hash)
-        seats.versions[case] = version = seats.versions.get(case, 0) + 1
+        versions[case] = version = versions.get(case, 0) + 1
         row = profile_row(item, generated, time.time(), version)
         return ItemResult([row_line(row)], counts={"dropped": dropped, generated.reason or "suitable": 1})
 

@@ -8,10 +8,12 @@ earlier re-gradings are reused, so that no request is paid for twice.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
-from typing import Annotated, Literal, NamedTuple, TypeVar, get_args
+from functools import cache
+from typing import Annotated, Literal, NamedTuple, get_args
 
 from core.agents.base import Grader
 from core.agents.grader import ACCEPTED_PROMPT, READING_VERSION, SingleFlightCache
@@ -20,13 +22,17 @@ from core.case import Case
 from core.errors import AnamnesisError, UsageError
 from core.events import GRADED_TYPES, Answered, Failed, Graded, QuestionType, Rule, Verdict
 from core.frameworks.answering import CLOSING, closing_answer, grade_text
-from core.frameworks.base import default_pack, framework, frameworks
-from core.frameworks.casting import Casting, is_model
+from core.frameworks.base import default_pack, framework, frameworks, grades_itself
+from core.frameworks.casting import REFERENCE, Casting, full_name, is_model
 from core.frameworks.starts import CAMPAIGN, RELEASE, Missing
 from core.jobs.ask_job import AskJob, AskOutcome, ItemResult, JobPlan, JobSize, JournalWork, estimated_tokens
-from core.jobs.run_grader import Key, Packs, RunGrader, accepting, judge_of, memory_of
-from core.journal import GradesLine, RunHeader, journal_path, read_header
+from core.jobs.engine import REGRADING
+from core.jobs.plan import HUMAN
+from core.journal import PLAYED_ELSEWHERE, GradesLine, RunHeader, journal_path, read_header
 from core.models.registry import Registry
+from core.prompts import PromptPack, load_pack
+from core.store.condition_parts import prompts_hash
+from core.store.conditions import ACCEPTED
 from core.store.database import Cursor, Store
 from core.store.queries.case_labels import with_accepted
 from core.store.queries.cases import CaseKey, cases_answered
@@ -36,6 +42,7 @@ from core.store.queries.grades import (
     ResponseVerdict,
     answers_to_grade,
     choices_to_read,
+    earlier_verdicts,
     runs_read_before,
 )
 from core.store.queries.runs import campaign_ids, header_of
@@ -51,7 +58,38 @@ _NAME_TOKENS = 8
 _REPLY_TOKENS = 4
 _LISTED = 3
 """Maximum of diagnoses in a list, each of which is judged."""
-T = TypeVar("T")
+Key = tuple[QuestionType, str, str]
+"""What a verdict depends on: question type, the reference (answer, or hash of the case), and the response."""
+Packs = Callable[[str], PromptPack]
+"""Loads prompt packs, each only once, so that a change on disk does not affect a running re-grading."""
+Seat = tuple[Grader | None, SingleFlightCache[Key, ResponseVerdict]]
+"""A grader (``None`` for the strict rule), and the verdicts that are remembered."""
+
+
+@dataclass(frozen=True)
+class RunGrader:
+    """The grader of one run: full name, stored name, prompts and their hash.
+
+    The reference grader has no prompts and no hash. ``own_unchanged``: the prompts are those of the run's first
+    grading, so that its verdicts without a hash count as verdicts under these prompts. ``usual`` is the same grader
+    without further accepted answers, if this one counts them: its verdicts on cases without such answers are adopted.
+    """
+
+    model: str
+    stored_name: str
+    pack: PromptPack
+    prompt_hash: str = ""
+    own_unchanged: bool = True
+    usual: RunGrader | None = None
+
+    def has_judged(self, answer: AnswerToGrade) -> bool:
+        """Return whether the present verdict is this grader's, under these prompts."""
+        if answer.verdict in (None, "provider_error"):  # a provider's failure is no verdict
+            return False
+        if answer.verdict == "ungradable" and is_model(self.model) and (answer.rule_version or 1) < READING_VERSION:
+            return False  # the present version may read a reply that an earlier version could not
+        under_these = (answer.prompt_hash or "") == self.prompt_hash or (self.own_unchanged and not answer.prompt_hash)
+        return under_these and (answer.grader or "").partition(" [")[0] == self.model
 
 
 @dataclass(frozen=True)
@@ -77,8 +115,17 @@ class RunPlan:
         """Return the answer with its usual verdict; one that is not stored yet, such as a closing diagnosis, itself."""
         return self.usual.get(_place(answer), answer)
 
+    def adopted(self, answer: AnswerToGrade) -> AnswerToGrade | None:
+        """Return the answer with its usual verdict if this counts, because the case has no further accepted answer."""
+        usual, grader = self.usual_answer(answer), self.judge.usual
+        adopts = grader is not None and not self.cases[answer.case].accepted and grader.has_judged(usual)
+        return usual if adopts else None
+
     def key(self, answer: AnswerToGrade) -> Key:
-        return self.judge.key(self.cases[answer.case], answer)
+        """Return what the verdict depends on: a model sees only the right answer, the rules see the whole case."""
+        case = self.cases[answer.case]
+        reference = case.answer if is_model(self.judge.model) else case.content_hash
+        return answer.question_type, "\n".join((reference, *case.accepted)), answer.response
 
     @property
     def memory(self) -> str:
@@ -95,13 +142,6 @@ class ToGrade(NamedTuple):
 
     run: RunPlan
     answer: AnswerToGrade
-
-
-class Seat(NamedTuple):
-    """Returns a grader (``None`` for the strict rule) and the verdicts that are remembered; new ones to ask again."""
-
-    grader: Callable[[], Grader] | None
-    memory: Callable[[], SingleFlightCache[Key, ResponseVerdict]]
 
 
 @dataclass(frozen=True)
@@ -247,29 +287,32 @@ class Regrading(AskJob[ToGrade]):
         return plan
 
     def _part(self, run: RunPlan) -> JournalWork:
+        units = f"{REGRADING}{run.judge.stored_name} {run.judge.prompt_hash} "
         return JournalWork(
             run.header.run_id,
             [ToGrade(run, answer) for answer in run.todo],
-            lambda item: f"{run.judge.units}{self.key(item)}",
-            run.judge.owns_unit,
+            lambda item: f"{units}{self.key(item)}",
+            lambda unit: unit.startswith(units),
             lambda item: str(item.answer.trial_id),
             run.header,
         )
 
-    def seats(self, registry: Registry, plan: JobPlan, store: Store) -> dict[str, Seat]:
-        seats = {}
-        for name, run in {item.run.memory: item.run for item in plan.todo}.items():
-            grader: Callable[[], Grader] | None = None
-            if self.grader != BY_RULE:
-                make = Casting(registry, run.judge.pack, base_url=self.base_url).graders(run.judge.model)
-                grader = make if self.again else partial(_same, make())
-            memory: Callable[[], SingleFlightCache[Key, ResponseVerdict]] = SingleFlightCache
-            if not self.again:
-                memory = partial(_same, memory_of(store, run.judge))
-            seats[name] = Seat(grader, memory)
-        return seats
+    def seats(self, registry: Registry, plan: JobPlan, store: Store) -> dict[str, Callable[[], Seat]]:
+        """Return ``RunPlan.memory`` → its seat; to ask again, a new one for every answer."""
+        judges = {item.run.memory: item.run.judge for item in plan.todo}
+        return {name: self._seat(registry, store, judge) for name, judge in judges.items()}
 
-    async def ask(self, item: ToGrade, seats: Mapping[str, Seat]) -> ItemResult:
+    def _seat(self, registry: Registry, store: Store, judge: RunGrader) -> Callable[[], Seat]:
+        if self.grader == BY_RULE:
+            by_rule: Seat = None, SingleFlightCache()
+            return lambda: by_rule
+        make = Casting(registry, judge.pack, base_url=self.base_url).graders(judge.model)
+        if self.again:
+            return lambda: (make(), SingleFlightCache())
+        seat: Seat = make(), SingleFlightCache(_earlier(store, judge))
+        return lambda: seat
+
+    async def ask(self, item: ToGrade, seats: Mapping[str, Callable[[], Seat]]) -> ItemResult:
         """Grade one answer; a provider's failure does not replace an earlier verdict."""
         run, answer = item
         if run.problem:
@@ -278,14 +321,12 @@ class Regrading(AskJob[ToGrade]):
         if end is not None and end.response is None:
             line = GradesLine(run_id=run.header.run_id, trial_id=answer.trial_id, grades=[], answers=[end])
             return ItemResult([line], counts={str(end.reason): 1})
-        key, usual = run.key(answer), run.usual_answer(answer)
-        if run.judge.adopts(run.cases[answer.case], usual) and usual.verdict and not self.again:
+        if not self.again and (usual := run.adopted(answer)) and usual.verdict:
             return _graded(item, ResponseVerdict(usual.extracted, usual.verdict), {"adopted": True})
-        seat = seats[run.memory]
-        memory = seat.memory()
+        key, (grader, memory) = run.key(answer), seats[run.memory]()
         async with memory.turn(key) as asking:
             if asking:
-                judged = _read(item) if seat.grader is None else await _judged(item, seat.grader())
+                judged = await _judged(item, grader)
                 if isinstance(judged, str):
                     return ItemResult(failure=judged, final=False)
                 memory.values[key] = judged
@@ -305,19 +346,15 @@ class Regrading(AskJob[ToGrade]):
             counts = {"free responses": len(todo) + plan.kept, **judged_before}
         if not is_model(model):
             return JobSize({"grader": (model, (0, 0.0, 0.0))}, counts | {"to judge": len(todo)})
-        known: dict[str, set[Key]] = {}
-        asked: list[ToGrade] = []
-        for item in todo:
-            run, answer = item
-            if not self.again and run.memory not in known:
-                known[run.memory] = set(memory_of(store, run.judge).values)
-            adopted = run.judge.adopts(run.cases[answer.case], run.usual_answer(answer))
-            if answer.response and (self.again or not (adopted or run.key(answer) in known[run.memory])):
-                asked.append(item)
-                known.setdefault(run.memory, set()).add(run.key(answer))
-        calls, prompt = 0, 0.0
-        for run, answer in asked:
-            case, render = run.cases[answer.case], run.judge.pack.render
+        graders = {item.run.memory: item.run.judge for item in todo}
+        known = {name: set(() if self.again else _earlier(store, grader)) for name, grader in graders.items()}
+        asked, calls, prompt = 0, 0, 0.0
+        for run, answer in todo:
+            case, render, key = run.cases[answer.case], run.judge.pack.render, run.key(answer)
+            if not (answer.response and (self.again or not (run.adopted(answer) or key in known[run.memory]))):
+                continue
+            known[run.memory].add(key)
+            asked += 1
             accepted = {"accepted": [*case.accepted]} if case.accepted else {}
             name = ACCEPTED_PROMPT if accepted else "grader_judge"
             compare = estimated_tokens(render(name, answer=case.answer, extracted="", **accepted)) + _NAME_TOKENS
@@ -326,7 +363,7 @@ class Regrading(AskJob[ToGrade]):
             calls += _LISTED if listed else 2
             prompt += _LISTED * compare if listed else extract + compare
         roles = {"grader": (model, (calls, prompt, float(calls * _REPLY_TOKENS)))}
-        return JobSize(roles, counts | {"equal to others": len(todo) - len(asked), "to judge": len(asked)})
+        return JobSize(roles, counts | {"equal to others": len(todo) - asked, "to judge": asked})
 
     @classmethod
     def summary(cls, outcome: AskOutcome) -> Iterable[str]:
@@ -345,10 +382,6 @@ class Regrading(AskJob[ToGrade]):
 
 
 _VERDICTS = frozenset(get_args(Verdict))
-
-
-def _same(value: T) -> T:
-    return value
 
 
 def _graded(item: ToGrade, judged: ResponseVerdict, counts: Mapping[str, int]) -> ItemResult:
@@ -375,28 +408,28 @@ def _graded(item: ToGrade, judged: ResponseVerdict, counts: Mapping[str, int]) -
     return ItemResult([line], counts={**counts, **more}, events=[grade])
 
 
-async def _judged(item: ToGrade, grader: Grader) -> ResponseVerdict | str:
-    """Return a grader's verdict on an answer, or why there is none because the provider failed."""
-    arm, judged, failure = (item.answer.format, item.answer.question_type), None, ""
-    rule, case = RULES[item.answer.question_type], item.run.cases[item.answer.case]
-    if case.accepted and not is_model(item.run.judge.model):
+async def _judged(item: ToGrade, grader: Grader | None) -> ResponseVerdict | str:
+    """Return a grader's verdict on an answer, or why there is none because the provider failed.
+
+    Without a grader the strict rule reads the answer with choices.
+    """
+    run, answer = item
+    arm, case, rule = (answer.format, answer.question_type), run.cases[answer.case], RULES.get(answer.question_type)
+    if grader is None:
+        many = answer.question_type == "mcq_answers"
+        # the question showed no letters in a release or under ``mcq_answers``
+        lettered = not many and run.header.source != "release"
+        read = judge_strict(answer.response, case.answer, run.many if many else case.choices, lettered=lettered)
+        return ResponseVerdict(read.extracted, read.verdict)
+    if case.accepted and not is_model(run.judge.model):
         case = case.model_copy(update={"synonyms": (*case.synonyms, *case.accepted)})
-    async for event in grade_text(case, grader, arm, item.answer.response, rule):
+    judged, failure = None, ""
+    async for event in grade_text(case, grader, arm, answer.response, rule):
         if isinstance(event, Failed):
             failure = event.message
         elif isinstance(event, Graded) and event.rule == rule and event.verdict != "provider_error":
             judged = ResponseVerdict(event.extracted, event.verdict, event.call_ids)
     return judged or failure
-
-
-def _read(item: ToGrade) -> ResponseVerdict:
-    """Return the verdict on an answer with choices by the strict rule."""
-    run, answer = item
-    case, many = run.cases[answer.case], answer.question_type == "mcq_answers"
-    # the question showed no letters in a release or under ``mcq_answers``
-    lettered = not many and run.header.source != "release"
-    read = judge_strict(answer.response, case.answer, run.many if many else case.choices, lettered=lettered)
-    return ResponseVerdict(read.extracted, read.verdict)
 
 
 def _check_journal(header: RunHeader) -> None:
@@ -409,3 +442,52 @@ def _check_journal(header: RunHeader) -> None:
         raise UsageError(
             f"The journal of run {header.run_id} is gone, and new verdicts are kept there: restore {path} first."
         )
+
+
+def judge_of(header: RunHeader, grader: str, prompts: str | None, registry: Registry, packs: Packs) -> RunGrader:
+    """Return a grader, with the prompts of a run or with those of a pack.
+
+    Raises ``UsageError`` if the grader is unknown or has no prompts.
+    """
+    name = full_name("grader", grader, registry, (REFERENCE["grader"],))
+    if not is_model(name):
+        return RunGrader(name, name, packs(framework().name))
+    # the pack of the run's own grading: a framework that does not grade itself uses the default pack
+    played_by = frameworks().get(header.protocol)  # an imported log may be of none
+    graded_itself = played_by is not None and grades_itself(played_by)
+    uses_default = not graded_itself or header.source in PLAYED_ELSEWHERE or header.doctor.startswith(f"{HUMAN}/")
+    place = framework().name if uses_default else header.prompt_pack
+    pack = packs(prompts or place)
+    prompt_hash, own = pack.parts["grader"], ""
+    with suppress(UsageError):
+        own = packs(place).parts["grader"]
+    if prompt_hash != own:
+        return RunGrader(name, f"{name} [{pack.name}]", pack, prompt_hash, own_unchanged=False)
+    return RunGrader(name, name, pack, prompt_hash, own_unchanged=prompts_hash(header, "grader") == prompt_hash)
+
+
+def accepting(judge: RunGrader, cases: Iterable[Case]) -> RunGrader:
+    """Return a grader that also counts the accepted answers of these cases, as a grader of its own.
+
+    Its hash covers the prompts and the accepted answers of all cases, so that verdicts under different lists of answers
+    are never in one figure.
+    """
+    listed = sorted({(case.case_key, *case.accepted) for case in cases if case.accepted})
+    pack, sources = judge.pack, ""
+    if is_model(judge.model):
+        prompt = load_pack("cases", (ACCEPTED_PROMPT,)).prompts[ACCEPTED_PROMPT]
+        pack = replace(pack, prompts={**pack.prompts, ACCEPTED_PROMPT: prompt})
+        sources = f"{judge.pack.parts['grader']} {prompt.source}"
+    digest = hashlib.sha256(f"{sources} {listed}".encode()).hexdigest()[:16]
+    return RunGrader(
+        judge.model, f"{judge.model} [accepted answers]", pack, f"{ACCEPTED}{digest}", own_unchanged=False, usual=judge
+    )
+
+
+def _earlier(store: Store, judge: RunGrader) -> dict[Key, ResponseVerdict]:
+    """Return the model's verdicts under these prompts in earlier re-gradings; empty for rules, which cost nothing."""
+    usual = judge.usual or judge  # equal responses to a case without further accepted answers have the usual verdict
+    if not usual.prompt_hash:
+        return {}
+    with store.read() as cursor:
+        return earlier_verdicts(cursor, usual.model, usual.prompt_hash, READING_VERSION)

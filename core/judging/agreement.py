@@ -141,16 +141,8 @@ def _reason(answer: Judgement) -> str:
     return f"people: {reason}" if answer.judge.kind == "person" else reason
 
 
-class Overlap(NamedTuple):
-    """Quoted words of two sides about an item: the tokens that both quote, and that at least one quotes."""
-
-    subject: str
-    shared: int
-    either: int
-
-
-def quoted_words(first: Iterable[Judgement], second: Iterable[Judgement]) -> list[Overlap]:
-    """Return the overlap of the words that two sides quote for the same question about the same item.
+def quoted_words(first: Iterable[Judgement], second: Iterable[Judgement]) -> list[tuple[str, int, int]]:
+    """Return (item, tokens that both sides quote for a question about it, tokens that at least one of them quotes).
 
     Items enter if both sides quote words that were found. A token is a word of a message; that it stands there twice is
     not distinguished, since judges quote words and not places.
@@ -160,7 +152,7 @@ def quoted_words(first: Iterable[Judgement], second: Iterable[Judgement]) -> lis
     for place in (place for place in sides[0] if place in sides[1]):
         one, other = (_tokens(side[place]) for side in sides)
         if one and other:
-            overlaps.append(Overlap(place[0], len(one & other), len(one | other)))
+            overlaps.append((place[0], len(one & other), len(one | other)))
     return overlaps
 
 

@@ -43,29 +43,24 @@ class Trust(NamedTuple):
 class Agreement(NamedTuple):
     """Equal verdicts of a judge and experts; coefficients are NaN if undefined, intervals (95 %) are over cases.
 
-    ``excess`` is the share that the judge answers with yes minus the share that experts do, −1 to 1.
+    ``of_each`` are sensitivity and specificity: the shares of equal verdicts among those that experts answered with
+    yes, and with no. ``excess`` is the share that the judge answers with yes minus the share that experts do, −1 to 1.
     """
 
     n: int
-    cases: int
-    share: float
-    interval: Interval
-    kappa: float
-    sensitivity: float
-    specificity: float
+    share: float = math.nan
+    interval: Interval = NOTHING
+    kappa: float = math.nan
+    of_each: tuple[float, float] = (math.nan, math.nan)
     excess: float = math.nan
     excess_interval: Interval = NOTHING
-
-    @property
-    def of_each(self) -> tuple[float, float]:
-        return self.sensitivity, self.specificity
 
 
 def agreement_with_experts(items: Iterable[JudgedItem]) -> Agreement:
     """Compare the verdicts on the items that experts judged; an item counts by its weight, figures are 0 to 1."""
     labelled = [item for item in items if item.expert is not None]
     if not labelled:
-        return Agreement(0, 0, math.nan, NOTHING, math.nan, math.nan, math.nan)
+        return Agreement(0)
     mean_weight = sum(item.weight for item in labelled) / len(labelled)
     by_case: dict[Hashable, NDArray[np.float64]] = defaultdict(lambda: np.zeros((2, 2)))
     for item in labelled:
@@ -79,12 +74,13 @@ def agreement_with_experts(items: Iterable[JudgedItem]) -> Agreement:
     low, high = ratio_interval((sizes + excess) / 2, sizes)
     return Agreement(
         len(labelled),
-        len(table),
         share.value,
         share.interval,
         figures["cohen_kappa"].value,
-        both / (both + expert_only) if both + expert_only else math.nan,
-        neither / (neither + judge_only) if neither + judge_only else math.nan,
+        (
+            both / (both + expert_only) if both + expert_only else math.nan,
+            neither / (neither + judge_only) if neither + judge_only else math.nan,
+        ),
         float(excess.sum() / sizes.sum()),
         Interval(2 * low - 1, 2 * high - 1),
     )

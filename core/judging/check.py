@@ -76,15 +76,11 @@ _FILLERS = (
 
 
 class CheckResult(NamedTuple):
-    """The result of one check of one question in one conversation."""
+    """The result of one check of the question with a hash in one conversation; without a value there is no answer."""
 
-    judge: Judge
-    form: str
-    question: str
+    judgement: Judgement
     question_hash: str
     kind: CheckKind
-    failed: bool | None
-    at: float
 
 
 def expects_no(kind: CheckKind) -> bool:
@@ -239,17 +235,9 @@ def difference(before: Dialogue, after: Dialogue) -> str:
 
 
 def check_results(judgements: Iterable[Judgement]) -> list[CheckResult]:
-    """Return the results among judgements; others are left out. ``failed`` is ``None`` if the judge gave no answer."""
+    """Return the results among judgements; others are left out."""
     return [
-        CheckResult(
-            judgement.judge,
-            judgement.form.removeprefix(PREFIX),
-            judgement.question,
-            question_hash,
-            kind,
-            None if judgement.value is None else judgement.value == FAILED,
-            judgement.at,
-        )
+        CheckResult(judgement, question_hash, kind)
         for judgement in judgements
         if judgement.form.startswith(PREFIX)
         for question_hash, _, kind in (judgement.against.partition(" "),)
@@ -263,9 +251,9 @@ def failing_questions(judgements: Iterable[Judgement]) -> set[tuple[Judge, str]]
     A question fails if the lower bound (95 %, Wilson) of its share of failures is above ``MOST_FAILURES``.
     """
     counts: dict[tuple[Judge, str, CheckKind], Counter[bool]] = defaultdict(Counter)
-    for result in check_results(judgements):
-        if result.failed is not None:
-            counts[result.judge, result.question_hash, result.kind][result.failed] += 1
+    for result, question_hash, kind in check_results(judgements):
+        if result.value is not None:
+            counts[result.judge, question_hash, kind][result.value == FAILED] += 1
     return {
         (judge, question_hash)
         for (judge, question_hash, _), failed in counts.items()

@@ -12,10 +12,10 @@ import re
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from core.errors import UsageError
 from core.paths import FORMS, extensions, local_folder
@@ -70,15 +70,14 @@ class Option(BaseModel):
     quotes: Evidence | None = None
 
 
-class FactAsked(NamedTuple):
-    """A fact of a case as a form asks about it: the id of its question, and its text."""
-
-    id: str
-    text: str
+FactAsked = tuple[str, str]
+"""A fact of a case as a form asks about it: the id of its question, and its text."""
 
 
 class FormQuestion(BaseModel):
     """A question of a form; ``title`` is its heading in tables, ``wording`` and ``guidance`` are for every judge.
+
+    Up to version 0.6 its ``kind`` was called ``form``, and what a form is ``about`` its ``subject``.
 
     Attributes:
         yes: The values that count as yes where a figure needs two categories.
@@ -104,7 +103,7 @@ class FormQuestion(BaseModel):
     title: str = Field(min_length=1)
     wording: str = Field(min_length=1)
     guidance: str = ""
-    kind: QuestionKind = "choice"
+    kind: QuestionKind = Field(default="choice", validation_alias=AliasChoices("kind", "form"))
     options: tuple[Option, ...] = (Option(value="yes", label="Yes"), Option(value="no", label="No"))
     yes: tuple[str, ...] = ("yes",)
     cannot_judge: bool = True
@@ -134,15 +133,9 @@ class FormQuestion(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _short_forms(cls, fields: Any) -> Any:
-        """Accept ``options: {1: Poor, 2: Good}`` and ``[Good, Poor]``, and ``form`` of versions up to 0.6.
-
-        Texts and spans need no options.
-        """
+        """Accept ``options: {1: Poor, 2: Good}`` and ``[Good, Poor]``; texts and spans need none."""
         if not isinstance(fields, dict):
             return fields
-        if "form" in fields:
-            fields = {**fields, "kind": fields["form"]}
-            del fields["form"]
         options = fields.get("options")
         if isinstance(options, dict):
             listed = [{"value": str(value), "label": str(label)} for value, label in options.items()]
@@ -150,7 +143,7 @@ class FormQuestion(BaseModel):
         elif isinstance(options, list) and all(isinstance(option, str) for option in options):
             listed = [{"value": option, "label": option} for option in options]
             fields = {**fields, "options": listed, "yes": fields.get("yes", ())}
-        elif options is None and fields.get("kind") in ("text", "span"):
+        elif options is None and fields.get("kind", fields.get("form")) in ("text", "span"):
             fields = {**fields, "options": (), "yes": ()}
         if isinstance(priority := fields.get("priority"), str) and priority:
             fields = {**fields, "priority": priority.strip().lower()}
@@ -255,7 +248,7 @@ class Form(BaseModel):
 
     name: str
     title: str = Field(min_length=1)
-    about: About
+    about: About = Field(validation_alias=AliasChoices("about", "subject"))
     shows: tuple[Shown, ...] = ()
     quotes: Evidence | None = None
     by: tuple[str, ...] = ("person", "model")
@@ -267,15 +260,6 @@ class Form(BaseModel):
     decision: Literal["third", "majority", "mean"] = "third"
     reviewers: int = Field(default=2, ge=2, le=20)
     questions: tuple[FormQuestion, ...] = ()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_0_6(cls, fields: Any) -> Any:
-        """Accept ``subject`` of versions up to 0.6."""
-        if isinstance(fields, dict) and "subject" in fields:
-            fields = {**fields, "about": fields["subject"]}
-            del fields["subject"]
-        return fields
 
     @model_validator(mode="after")
     def _possible(self) -> Form:
@@ -333,7 +317,7 @@ class Form(BaseModel):
         for question in self.questions:
             of_case = question.model_copy(update={"against": against})
             if question.each:
-                worded = [(fact.id, question.wording.replace("{fact}", fact.text)) for fact in facts]
+                worded = [(id_, question.wording.replace("{fact}", text)) for id_, text in facts]
                 asked += [of_case.model_copy(update={"id": id_, "wording": wording}) for id_, wording in worded]
             else:
                 asked.append(of_case)

@@ -1,12 +1,17 @@
-"""Judgements: the answers of a judge (a person, a model or a rule) to the questions of a form about a stored item."""
+"""Judgements: the answers of a judge (a person, a model or a rule) to the questions of a form about a stored item.
+
+``worth_of`` says what can be seen of a judge without people: what became of its answers.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from core.errors import FailureKind
-from core.judging.form import CANNOT_JUDGE, NOT_APPLICABLE
+from core.judging.form import CANNOT_JUDGE, NOT_APPLICABLE, Evidence, FormQuestion
 
 JudgeKind = Literal["person", "model", "rule"]
 QuotationState = Literal["verified", "repaired", "unverified"]
@@ -98,3 +103,36 @@ class Judgement:
     def unreadable(self) -> bool:
         """Whether there is no answer although the provider did not fail."""
         return self.value is None and self.failure.partition(":")[0] not in FAILURES
+
+
+def worth_of(question: FormQuestion, evidence: Evidence, answers: Iterable[Judgement]) -> dict[str, Any]:
+    """Return what became of answers to a question, as columns; what a provider failed to answer is left out.
+
+    ``evidence`` says whose words are evidence if the question does not. ``shares`` is answer → its share (0 to 1) of
+    all, of the answers that are neither void nor unreadable. ``repaired``: the first reply could not be read.
+    ``without_evidence`` counts answers that enter figures and need words as evidence, but have none: it must be 0.
+    Answers from a table without quotations have no calls.
+    """
+    answered = [answer for answer in answers if answer.value is not None or answer.unreadable]
+    read = [answer for answer in answered if answer.value is not None]
+    valid = [(str(answer.value), answer) for answer in read if not answer.void]
+    values = Counter(value for value, _ in valid)
+
+    def share(count: int) -> float:
+        return count / len(answered) if answered else float("nan")
+
+    return {
+        "answers": len(answered),
+        "shares": {v: round(share(values[v]), 3) for v in question.answers or sorted(values) if values[v]},
+        "cannot_judge": share(values[CANNOT_JUDGE]),
+        "void": share(len(read) - len(valid)),
+        "repaired": share(sum(len(answer.calls) > 1 for answer in read)),
+        "unreadable": share(len(answered) - len(read)),
+        "without_evidence": sum(
+            not answer.quotations
+            and bool(answer.calls)
+            and question.evidence_for(value, evidence) != "none"
+            and question.needs_words(value)
+            for value, answer in valid
+        ),
+    }

@@ -192,13 +192,13 @@ def hidden_names(case: Case) -> tuple[RevealingName, ...]:
     return tuple(by_spelling.values())
 
 
-def _leak_in(text: str, names: Sequence[RevealingName]) -> Broken | None:
-    """Return the first of these names in a reply that is not in a sentence about a relative."""
+def _leak_in(text: str, names: Sequence[RevealingName]) -> ReplyMark | None:
+    """Return the first of these names in a reply, as message 0, that is not in a sentence about a relative."""
     lower = text.lower()
     for name in names:
         for match in name.pattern.finditer(text) if name.clue in lower else ():
             if not any(match[0] in sentence and _RELATIVE.search(sentence) for sentence in sentences(text)):
-                return Broken("leak", match.start(), match.end(), name.how)
+                return ReplyMark(0, "leak", match[0], match.start(), match.end(), name.how)
     return None
 
 
@@ -215,18 +215,6 @@ _ACTS = (
 )
 """Verbs of stage directions."""
 _AS_A_CHART = "speaks of the patient as a chart does"
-
-
-class Broken(NamedTuple):
-    """A hit of a rule: its kind, its place in the reply, and ``detail``, the rule within its kind.
-
-    ``detail`` of a leak is ``RevealingName.how``.
-    """
-
-    kind: ReplyMarkKind
-    start: int
-    end: int
-    detail: str
 
 
 class _Rule(NamedTuple):
@@ -360,15 +348,18 @@ _REASONS: frozenset[ReplyMarkKind] = frozenset({"mentions_text", "not_mentioned"
 
 
 @functools.lru_cache(maxsize=50_000)
-def broken_in(text: str, question: str = "") -> tuple[Broken, ...]:
-    """Return the hits in a reply, one for each kind; ``question`` is the doctor's previous message."""
-    hits: dict[ReplyMarkKind, Broken] = {}
+def broken_in(text: str, question: str = "") -> tuple[ReplyMark, ...]:
+    """Return the hits in a reply as if it were message 0, one for each kind.
+
+    ``question`` is the doctor's previous message.
+    """
+    hits: dict[ReplyMarkKind, ReplyMark] = {}
     lower = text.lower()
     for rule in _RULES:
         # searching for a word that the pattern needs is much faster than matching the pattern
         match = rule.pattern.search(text) if any(clue in lower for clue in rule.clues) else None
         if match and (rule.detail != _AS_A_CHART or "patient" not in question.lower()):
-            hits.setdefault(rule.kind, Broken(rule.kind, match.start(), match.end(), rule.detail))
+            hits.setdefault(rule.kind, ReplyMark(0, rule.kind, match[0], match.start(), match.end(), rule.detail))
     if "mentions_text" in hits:
         hits.pop("not_mentioned", None)
     if _REASONS & hits.keys() and "refusal" in hits and hits["refusal"].detail != "says that it is an AI":
@@ -416,8 +407,8 @@ def _marks_of_reply(
 ) -> Iterator[ReplyMark]:
     """Yield the marks of one reply, and add its terms to ``said_terms``."""
     leak = _leak_in(text, names)
-    for kind, start, end, detail in (*broken_in(text, question), *([leak] if leak else [])):
-        yield ReplyMark(number, kind, text[start:end], start, end, detail)
+    for mark in (*broken_in(text, question), *([leak] if leak else [])):
+        yield mark._replace(turn=number)
     if not lexicon().named_in(text):
         return
     for term, start, end in lexicon().find(text):

@@ -58,35 +58,35 @@ class _File(BaseModel):
 
 def rubric_of(fields: Mapping[str, Any], place: str) -> Form:
     """Read a rubric; raises ``UsageError`` that names the place, the field and the reason."""
-    where = ""
     try:
         file = _File.model_validate(fields)
         scopes = [("all", "", "", file.all)]
         scopes += [(f"specialties.{name}", "", name, listed) for name, listed in file.specialties.items()]
         scopes += [(f"cases.{name}", name, "", listed) for name, listed in file.cases.items()]
-        criteria = []
-        for scope, case, specialty, listed in scopes:
-            for number, entry in enumerate(listed):
-                where = f"{scope}.{number}: "
-                criteria.append(criterion(entry, case, specialty))
-        where = ""
+        criteria = [
+            criterion(entry, case, specialty, f"{scope}.{number}: ")
+            for scope, case, specialty, listed in scopes
+            for number, entry in enumerate(listed)
+        ]
         return rubric(file.name, criteria, file.title, file.source, file.licence)
     except (UsageError, ValidationError) as error:
         reason = reason_of(error) if isinstance(error, ValidationError) else str(error)
-        raise UsageError(f"{place} is not a rubric: {where}{reason}.") from error
+        raise UsageError(f"{place} is not a rubric: {reason}.") from error
 
 
-def criterion(fields: Mapping[str, Any], case: str = "", specialty: str = "") -> FormQuestion:
-    """Return a criterion for all cases, one case or a specialty; raises ``UsageError``: the field and the reason.
+def criterion(fields: Mapping[str, Any], case: str = "", specialty: str = "", place: str = "") -> FormQuestion:
+    """Return a criterion for all cases, one case or a specialty.
+
+    Raises ``UsageError`` with ``place``, the field and the reason.
 
     ``fields`` are those of ``FIELDS``. The words of the doctor are evidence; a criterion that begins with somebody else
     is decided by anyone's words.
     """
     given = {name: value for name, value in fields.items() if value not in ("", None)}
     if unknown := [name for name in given if name not in FIELDS]:
-        raise UsageError(f"{unknown[0]}: a criterion has no such field")
+        raise UsageError(f"{place}{unknown[0]}: a criterion has no such field")
     if missing := [name for name in FIELDS[:3] if name not in given]:
-        raise UsageError(f"{missing[0]}: the criterion has none")
+        raise UsageError(f"{place}{missing[0]}: the criterion has none")
     text = given.pop("criterion")
     try:
         return FormQuestion.model_validate(
@@ -104,7 +104,7 @@ def criterion(fields: Mapping[str, Any], case: str = "", specialty: str = "") ->
             }
         )
     except ValidationError as error:
-        raise UsageError(reason_of(error).replace("wording", "criterion")) from error
+        raise UsageError(place + reason_of(error).replace("wording", "criterion")) from error
 
 
 def rubric(name: str, criteria: Iterable[FormQuestion], title: str = "", source: str = "", licence: str = "") -> Form:
@@ -195,15 +195,13 @@ def read_rubric(path: Path, name: str = "") -> Form:
         fields = rubric_fields(file)
         if any(fields.get(scope) for scope in ("all", "specialties", "cases")):
             rubric_of({**fields, "name": "part"}, str(file))  # names the file of a fault
-        for key, value in fields.items():
-            if key == "all":
-                merged["all"] += value
-            elif key in ("specialties", "cases"):
-                if repeated := merged[key].keys() & value.keys():
-                    raise UsageError(f"{file} has criteria for {min(repeated)}, and so has another file of the folder.")
-                merged[key] |= value
-            else:
-                merged.setdefault(key, value)
+        merged = {**fields, **merged}
+        merged["all"] += fields.get("all", ())
+        for scope in ("specialties", "cases"):
+            of_file = fields.get(scope, {})
+            if repeated := merged[scope].keys() & of_file.keys():
+                raise UsageError(f"{file} has criteria for {min(repeated)}, and so has another file of the folder.")
+            merged[scope] |= of_file
     return rubric_of(merged, str(path))
 
 

@@ -9,10 +9,10 @@ which no comparison with a mean is. Items on which people disagree, with nobody 
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Annotated, Any, Literal
 
 from core.judging.agreement import (
@@ -27,9 +27,9 @@ from core.judging.agreement import (
 )
 from core.judging.calibration import ENOUGH_AGREEMENT, ENOUGH_LABELS, Trust, agreement_with_experts, status_of
 from core.judging.form import CANNOT_JUDGE
-from core.judging.judgement import Judge, Judgement
-from core.judging.worth import given, worth_of
+from core.judging.judgement import Judge, Judgement, worth_of
 from core.measures.base import Columns, Listed, MetricRequest, Row, Section
+from core.measures.conversations import case_sums
 from core.measures.opinions import (
     FormOption,
     Opinions,
@@ -40,6 +40,7 @@ from core.measures.opinions import (
     read_opinions,
 )
 from core.stats.intervals import NOTHING
+from core.stats.ratios import ratio
 from core.stats.smoothed import ratio_interval
 from core.store.database import Store
 from core.store.queries.cases import cases_of
@@ -192,6 +193,9 @@ def _rows(
             return
 
 
+_OF_YES_AND_NO = ("sensitivity", "specificity", "excess", "excess_low", "excess_high")
+
+
 def statuses(groups: Iterable[tuple[Mapping[str, str], Opinions]], trust: Trust) -> Iterator[Row]:
     """Yield the status of each judge on each group of questions, with what became of all of its answers."""
     for label, all_of_it in groups:
@@ -200,22 +204,19 @@ def statuses(groups: Iterable[tuple[Mapping[str, str], Opinions]], trust: Trust)
         for judge, name in judge_names(opinions.judges, with_prompts=False).items():
             once = opinions.once(judge)
             by_people = between(opinions.of_people, once, values, opinions.case, ordered=ordered)
-            worth = worth_of(opinions.question, opinions.evidence, given(all_of_it.once(judge)))
-            if not (by_people.items or worth.n):
+            worth = worth_of(opinions.question, opinions.evidence, all_of_it.once(judge))
+            if not (by_people.items or worth["answers"]):
                 continue
-            share, interval, kappa, of_each = math.nan, NOTHING, math.nan, tuple[float, ...]()
-            numbers = {}
-            if by_people.items:
-                share, interval = by_people.coefficients["percent_agreement"]
-                kappa = by_people.coefficients["cohen_kappa"].value
-            if by_people.items and not ordered and opinions.question.yes:
-                by_condition = labelled(opinions, judge).by_condition
-                measured = agreement_with_experts(item for items in by_condition.values() for item in items)
-                of_each = measured.of_each
-                names = ("sensitivity", "specificity", "excess", "excess_low", "excess_high")
-                numbers = dict(zip(names, (*of_each, measured.excess, *measured.excess_interval), strict=True))
+            found = by_people.coefficients
+            measured = None
+            share, interval = found["percent_agreement"] if found else (math.nan, NOTHING)
+            kappa = found["cohen_kappa"].value if found else math.nan
+            if found and not ordered and opinions.question.yes:
+                measured = agreement_with_experts(chain.from_iterable(labelled(opinions, judge)[0].values()))
                 if len(values) == 2:  # with the weights of strata
                     share, interval, kappa = measured.share, measured.interval, measured.kappa
+            of_each = measured.of_each if measured else ()
+            numbers = (*of_each, measured.excess, *measured.excess_interval) if measured else ()
             repeated = among(opinions.judges[judge], values, opinions.case)
             consistency = repeated.coefficients["percent_agreement"].value if repeated.items else None
             yield Row(
@@ -226,11 +227,11 @@ def statuses(groups: Iterable[tuple[Mapping[str, str], Opinions]], trust: Trust)
                 by_people.excluded,
                 {
                     "cohen_kappa": kappa,
-                    **numbers,
+                    **dict(zip(_OF_YES_AND_NO, numbers, strict=False)),
                     "repeats_equal": consistency,
                     "status": status_of(by_people.items, share, trust, consistency, of_each),
                     "fails_its_check": judge in opinions.failing,
-                    **worth.columns,
+                    **worth,
                 },
                 unit="answers",
                 columns=Columns("agreement", "low", "high", "n", "excluded"),
@@ -269,9 +270,11 @@ def _answers(all_opinions: Iterable[Opinions]) -> Iterator[Row]:
             for state in ("verified", "repaired", "unverified") if quoted else ():
                 hits = [(subject, found == state) for subject, found in quoted]
                 yield _share({**label, "figure": f"quotations {state}"}, hits, cases, "quotations")
-            invented = [any(quoted.state == "unverified" for quoted in answer.quotations) for answer in given]
             for figure, wanted in (("void: invented words", True), ("void: words of another speaker", False)):
-                hits = [(a.subject, a.void and found == wanted) for a, found in zip(given, invented, strict=True)]
+                hits = [
+                    (a.subject, a.void and wanted == any(quoted.state == "unverified" for quoted in a.quotations))
+                    for a in given
+                ]
                 yield _share({**label, "figure": figure}, hits, cases, "answers")
             for reason in (CANNOT_JUDGE, UNREADABLE):
                 yield _share({**label, "figure": reason}, _of_reason(given, reason), cases, "answers")
@@ -282,13 +285,9 @@ def _of_reason(answers: Iterable[Judgement], reason: str) -> list[tuple[str, boo
 
 
 def _share(label: Mapping[str, str], hits: Sequence[tuple[str, bool]], cases: Mapping[str, str], unit: str) -> Row:
-    of_case, n = Counter[str](), Counter[str]()
-    for subject, hit in hits:
-        of_case[cases[subject]] += hit
-        n[cases[subject]] += 1
-    share = of_case.total() / n.total() if n else None
-    low, high = ratio_interval([of_case[case] for case in n], list(n.values()))
-    return Row(label, share, low, high, n.total(), more={"n_cases": len(n)}, unit=unit, columns=_SHARE)
+    of_case, n = case_sums((cases[subject], hit, 1) for subject, hit in hits)
+    share, interval = ratio(of_case, n), ratio_interval(of_case, n)
+    return Row(label, share, *interval, int(n.sum()), more={"n_cases": len(n)}, unit=unit, columns=_SHARE)
 
 
 def _by_difficulty(store: Store, all_opinions: Sequence[Opinions]) -> Iterator[Row]:
@@ -299,12 +298,11 @@ def _by_difficulty(store: Store, all_opinions: Sequence[Opinions]) -> Iterator[R
     difficulty: dict[str, str] = {key: case.difficulty or "not given" for (key, _), case in stored.items()}
     groups: dict[tuple[str, str, str, str], list[tuple[str, bool]]] = defaultdict(list)
     for opinions in all_opinions:
-        answers = [(Judge(PEOPLE), answer) for answer in opinions.people]
-        answers += [(judge, answer) for judge in opinions.judges for answer in opinions.judges[judge]]
-        for judge, answer in answers:
-            level = difficulty.get(cases[answer.subject], "not given")
-            hit = (answer.subject, answer.value == CANNOT_JUDGE)
-            groups[opinions.form, judge.name, judge.prompt_hash, level].append(hit)
+        for judge, answers in {Judge(PEOPLE): opinions.people, **opinions.judges}.items():
+            for answer in answers:
+                level = difficulty.get(cases[answer.subject], "not given")
+                hit = (answer.subject, answer.value == CANNOT_JUDGE)
+                groups[opinions.form, judge.name, judge.prompt_hash, level].append(hit)
     order = ("easy", "medium", "hard", "not given")
     for form, name, prompts, of_case in sorted(
         groups, key=lambda key: (key[0], key[1] != PEOPLE, *key[1:3], order.index(key[3]))
@@ -321,18 +319,13 @@ def _words(label: Mapping[str, str], opinions: Opinions, only_people: bool) -> I
         overlaps = quoted_words(one, other)
         if not overlaps:
             continue
-        shared, either = Counter[str](), Counter[str]()
-        for overlap in overlaps:
-            shared[opinions.case(overlap.subject)] += overlap.shared
-            either[opinions.case(overlap.subject)] += overlap.either
-        low, high = ratio_interval([shared[case] for case in either], list(either.values()))
+        shared, either = case_sums((opinions.case(subject), both, any_) for subject, both, any_ in overlaps)
         yield Row(
             {**label, "judges": f"{first} and {second}"},
-            shared.total() / either.total(),
-            low,
-            high,
+            ratio(shared, either),
+            *ratio_interval(shared, either),
             len(overlaps),
-            more={"n_cases": len(either), "words": either.total()},
+            more={"n_cases": len(either), "words": int(either.sum())},
             unit="items",
             columns=_SHARE,
         )

@@ -7,7 +7,7 @@ line: that one assumes that the judge's error rates on the experts' items hold f
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
@@ -19,7 +19,7 @@ from core.judging.check import FAILED_CHECK
 from core.judging.form import RUBRIC
 from core.measures.base import Columns, MetricRequest, Row, Section
 from core.measures.opinions import FormOption, Opinions, labelled, metric_of_opinions, read_opinions
-from core.measures.rubrics.reading import reading_with_notes, statements_by_condition
+from core.measures.rubrics.reading import reading_with_notes, statements_by
 from core.reviews.state import states
 from core.stats.calibrated import (
     FEWEST,
@@ -52,7 +52,7 @@ def report(
     They are unbiased if the experts' items were drawn at random. Accuracies by grader and experts are in ``report
     graders --part accuracy``: of free responses only those are read here that people judged.
     """
-    excluded: dict[str, int] = defaultdict(int)
+    excluded = Counter[str]()
     rubrics = dict[str, None]()
     for opinions in request.read(read_opinions, request.selection, form).opinions:
         if opinions.form.startswith(RUBRIC):
@@ -85,7 +85,7 @@ def _of_rubric(request: MetricRequest, form: str, part: Part, judge: str | None)
                 "high",
             )
     label = {"judge": ", ".join(reading.judges), "prompts": "", "form": form, "question": "score"}
-    yield from _rows_of(part, label, statements_by_condition(reading))
+    yield from _rows_of(part, label, statements_by(reading))
 
 
 def _rows_of(part: Part, label: Mapping[str, Any], by_condition: Mapping[str, Sequence[JudgedItem]]) -> Iterator[Row]:
@@ -96,26 +96,23 @@ def _rows_of(part: Part, label: Mapping[str, Any], by_condition: Mapping[str, Se
         yield from _ROWS[part]({"model": model, **label}, items)
 
 
-def _of_question(opinions: Opinions, part: Part, only: str | None, excluded: dict[str, int]) -> Iterator[Row]:
+def _of_question(opinions: Opinions, part: Part, only: str | None, excluded: Counter[str]) -> Iterator[Row]:
     for judge in (judge for judge in opinions.judges if only in (None, judge.name)):
         if judge in opinions.failing:
             excluded[FAILED_CHECK] += len(opinions.once(judge))
             continue
         by_condition, left_out = labelled(opinions, judge)
-        if not any(item.expert is not None for items in by_condition.values() for item in items):
+        by_people = {name: items for name, items in by_condition.items() if any(i.expert is not None for i in items)}
+        if not by_people:
             continue
-        for reason, number in left_out.items():
-            excluded[reason] += number
+        excluded.update(left_out)
         label = {
             "judge": judge.name,
             "prompts": judge.prompt_hash,
             "form": opinions.form,
             "question": opinions.question.title,
         }
-        labelled_only = {
-            model: items for model, items in by_condition.items() if any(item.expert is not None for item in items)
-        }
-        yield from _rows_of(part, label, by_condition if part == "differences" else labelled_only)
+        yield from _rows_of(part, label, by_condition if part == "differences" else by_people)
 
 
 SCORES = Columns("value", "low", "high", "n")

@@ -7,6 +7,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
 
 @dataclass(frozen=True)
 class Conversation:
@@ -51,3 +56,13 @@ def case_scores(conversations: Iterable[C], score: Callable[[C], float | None]) 
         if (value := score(conversation)) is not None:
             by_case[conversation.case_key].append(value)
     return {case_key: sum(values) / len(values) for case_key, values in by_case.items()}
+
+
+def case_sums(items: Iterable[tuple[str, float, float]]) -> tuple[Floats, Floats]:
+    """Return for each case the sums of the two numbers of its items."""
+    sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for case_key, first, second in items:
+        sums[case_key][0] += first
+        sums[case_key][1] += second
+    table = np.array(list(sums.values()), dtype=np.float64).reshape(-1, 2)
+    return table[:, 0], table[:, 1]

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import groupby
+from operator import attrgetter
 from typing import Annotated
 
 from core.frameworks.starts import CAMPAIGN
-from core.judging.check import CHECK_KINDS, MOST_FAILURES, PREFIX, WRONG_EXPECTATIONS, check_results, failing_questions
+from core.judging.check import (
+    CHECK_KINDS,
+    FAILED,
+    MOST_FAILURES,
+    PREFIX,
+    WRONG_EXPECTATIONS,
+    check_results,
+    failing_questions,
+)
 from core.measures.base import Columns, MetricRequest, Row, metric, section_of
 from core.stats.intervals import wilson
-from core.store.queries.judgements import checked_forms, judgements
+from core.store.queries.judgements import judged_forms, judgements
 
 _WORDS = {
     "evidence": "without the quoted words, yes stays yes",
@@ -39,21 +48,28 @@ def report(
 ) -> Iterator[Row]:
     """Report by judge, question and kind of check the share of answers that do not behave as they must."""
     with request.store.read() as cursor:
-        names = [name for name in checked_forms(cursor) if form in ("", name.removeprefix(PREFIX))]
+        names = [name for name in judged_forms(cursor, checks=True) if form in ("", name.removeprefix(PREFIX))]
         stored = judgements(cursor, names, selection=request.selection) if names else []
     failing = failing_questions(stored)
-    results = sorted(check_results(stored), key=lambda r: (r.judge, r.form, r.question, CHECK_KINDS.index(r.kind)))
-    for (judge, name, question, kind), group in groupby(results, key=lambda r: (r.judge, r.form, r.question, r.kind)):
+    by = attrgetter("judge", "form", "question")
+    results = sorted(check_results(stored), key=lambda r: (by(r.judgement), CHECK_KINDS.index(r.kind)))
+    for ((judge, name, question), kind), group in groupby(results, key=lambda r: (by(r.judgement), r.kind)):
         of_question = list(group)
-        newest = max(of_question, key=lambda result: result.at).question_hash
-        given = [result.failed for result in of_question if result.question_hash == newest]
-        answered = [failed for failed in given if failed is not None]
+        newest = max(of_question, key=lambda result: result.judgement.at).question_hash
+        values = [result.judgement.value for result in of_question if result.question_hash == newest]
+        failed = [value == FAILED for value in values if value is not None]
         yield Row(
-            {"judge": judge.name, "prompts": judge.prompt_hash[:6], "form": name, "question": question, "check": kind},
-            sum(answered) / len(answered) if answered else None,
-            *wilson(sum(answered), len(answered)),
-            len(answered),
-            {"no answer": len(given) - len(answered)},
+            {
+                "judge": judge.name,
+                "prompts": judge.prompt_hash[:6],
+                "form": name.removeprefix(PREFIX),
+                "question": question,
+                "check": kind,
+            },
+            sum(failed) / len(failed) if failed else None,
+            *wilson(sum(failed), len(failed)),
+            len(failed),
+            {"no answer": len(values) - len(failed)},
             {"failure": _WORDS[kind], "in_headline": (judge, newest) not in failing},
             unit="pairs",
             columns=Columns("failed", n="n_pairs", excluded="excluded"),

@@ -22,7 +22,6 @@ from core.events import FORMATS
 from core.frameworks.starts import in_terminal
 from core.judging.form import RUBRIC, forms
 from core.judging.judgement import Judge
-from core.judging.worth import Given, single_answers
 from core.measures.base import CaseTrials, Listed, Measure, Metric, MetricRequest, NameOf, Note, Result, Row, Severity
 from core.measures.condition_notes import Arm, Basis, in_order, notes_of, read_basis
 from core.measures.extent import changed_keys, read_extents
@@ -90,9 +89,13 @@ def unmeasured_notes(request: MetricRequest, measure: Measure) -> Iterator[Note]
 
 def read_given(
     store: Store, forms: tuple[str, ...], selection: Selection
-) -> dict[tuple[str, str, Judge], Counter[Given]]:
+) -> dict[tuple[str, str, Judge], Counter[str]]:
     with store.read() as cursor:
         return answers_given(cursor, forms, selection)
+
+
+ENOUGH_ANSWERS = 10
+"""Answers from which it is worth a warning that all are the same."""
 
 
 def judge_notes(request: MetricRequest) -> Iterator[Note]:
@@ -100,7 +103,7 @@ def judge_notes(request: MetricRequest) -> Iterator[Note]:
 
     The criteria of a rubric, and the facts of cases, count together: of one of them that may well be right.
     """
-    counts: dict[tuple[Judge, str], dict[str, Counter[Given]]] = defaultdict(lambda: defaultdict(Counter))
+    counts: dict[tuple[Judge, str], dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     selection = replace(request.selection, pooled=False)
     for (form, question, judge), given in request.read(read_given, tuple(sorted(request.judges)), selection).items():
         declared = forms().get(form)
@@ -109,12 +112,12 @@ def judge_notes(request: MetricRequest) -> Iterator[Note]:
             by_case = form.startswith(RUBRIC) or (declared is not None and declared.of_facts)
             counts[judge, form][form if by_case else question] += given
     for (judge, form), by_question in counts.items():
-        for question, answer, n in single_answers(by_question.items()):
-            about = form if question == form else f"{form}, {question}"
-            text = (
-                f"{judge.name} (prompts {judge.prompt_hash[:6]}) answers “{answer}” to {about} in all of {n:,} answers."
-            )
-            yield Note("judge", text, "high", "trust")
+        for question, values in by_question.items():
+            if len(values) == 1 and values.total() >= ENOUGH_ANSWERS:
+                who = f"{judge.name} (prompts {judge.prompt_hash[:6]})"
+                about = form if question == form else f"{form}, {question}"
+                text = f"{who} answers “{next(iter(values))}” to {about} in all of {values.total():,} answers."
+                yield Note("judge", text, "high", "trust")
 
 
 _NARROWING = {

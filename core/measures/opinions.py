@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Annotated, NamedTuple
 
 import duckdb
@@ -31,7 +32,7 @@ from core.reviews.state import ItemAnswers, ReviewState, read_review, states
 from core.stats.calibrated import JudgedItem
 from core.store.database import Store
 from core.store.queries.grades import free_verdicts
-from core.store.queries.judged_facts import judged_patients
+from core.store.queries.judged_facts import VerdictKind, judged_patients
 from core.store.queries.judgements import failed_checks, judged_forms, judgements
 from core.store.queries.trials import TrialOrigin, trial_origins
 from core.store.review_records import ReviewSampling, parse_item
@@ -140,15 +141,15 @@ def judge_names(judges: Iterable[Judge], *, with_prompts: bool = True) -> dict[J
     Without ``with_prompts`` the hash of the prompts is in a column of its own.
     """
     listed = list(dict.fromkeys(judges))
-    prompts: dict[str, set[str]] = defaultdict(set)
-    together: dict[tuple[str, str], set[int]] = defaultdict(set)
-    for judge in listed:
-        prompts[judge.name].add(judge.prompt_hash)
-        together[judge.name, judge.prompt_hash].add(judge.together)
+    versions = {(judge.name, judge.prompt_hash) for judge in listed}
+    prompts = Counter(name for name, _ in versions)
+    together = Counter(
+        version for version, _ in {((judge.name, judge.prompt_hash), judge.together) for judge in listed}
+    )
     return {
         judge: judge.name
-        + (f" [{judge.prompt_hash[:6]}]" if with_prompts and len(prompts[judge.name]) > 1 else "")
-        + (f" ({judge.together or 'all'} together)" if len(together[judge.name, judge.prompt_hash]) > 1 else "")
+        + (f" [{judge.prompt_hash[:6]}]" if with_prompts and prompts[judge.name] > 1 else "")
+        + (f" ({judge.together or 'all'} together)" if together[judge.name, judge.prompt_hash] > 1 else "")
         for judge in listed
     }
 
@@ -247,18 +248,18 @@ def _read_form(store: Store, selection: Selection | None, form: Form, reviews: S
         given += _of_other_tables(cursor, form, selection or Selection(), list(samplings))
         for answer in given:
             if (found := find(answer)) is not None:
-                same = answer.question == found.question.id
-                answers_of_judge = found.judges.setdefault(answer.judge, [])
-                answers_of_judge.append(answer if same else replace(answer, question=found.question.id))
+                if answer.question != found.question.id:
+                    answer = replace(answer, question=found.question.id)
+                found.judges.setdefault(answer.judge, []).append(answer)
         items = _items(cursor, sorted({answer.subject for answer in given} | samplings.keys()), restricted)
         failed = failed_checks(cursor, form.name)
-    failing: dict[str, set[Judge]] = defaultdict(set)
-    for judge, question_hash in failed:
-        failing[question_hash].add(judge)
     return [
-        replace(each, items=items, samplings=samplings, failing=frozenset(failing.get(each.question.hash, ()))).only(
-            items
-        )
+        replace(
+            each,
+            items=items,
+            samplings=samplings,
+            failing=frozenset(judge for judge, question_hash in failed if question_hash == each.question.hash),
+        ).only(items)
         for each in asked.values()
     ]
 
@@ -323,33 +324,36 @@ def _of_other_tables(
     cursor: duckdb.DuckDBPyConnection, form: Form, selection: Selection, by_people: Sequence[str]
 ) -> list[Judgement]:
     """Return what graders and judges of conversations say, as answers to the questions that people answer."""
-    answers: list[Judgement] = []
-
-    def add(subject: str, question: str, judge: Judge, value: str | None, failure: str = "") -> None:
-        answers.append(
-            Judgement(
-                subject=subject, form=form.name, question=question, judge=judge, value=value, at=0.0, failure=failure
-            )
-        )
-
+    said = partial(_said, form.name)
     if form.about == "answer":
-        items: dict[tuple[str, str], str] = {}
-        for item in by_people:
-            about = parse_item(item)
-            items[about.trial_id, about.format] = item
-        for place, verdicts in free_verdicts(cursor, [trial for trial, _ in items]).items():
-            for grader, verdict in verdicts if place in items else ():
-                judge = Judge(grader, "model" if is_model(grader) else "rule")
-                value = _YES_NO[verdict == "correct"] if verdict in COUNTED else None
-                add(items[place], "equivalent", judge, value, "" if value else str(verdict))
-    elif not _JUDGED_APART.isdisjoint(question.id for question in form.questions):
-        for patient in judged_patients(cursor, selection=selection):
-            add(f"talk:{patient.trial_id}", "in_vignette", patient.judge, _YES_NO[not patient.of("invented")])
-            add(f"talk:{patient.trial_id}", "complete_answers", patient.judge, _YES_NO[not patient.of("withheld")])
-        for terms in judgements(cursor, ["patient_terms"], selection=selection):
-            value = None if terms.value is None else _YES_NO[terms.value != "0"]
-            add(terms.subject, "medical_terms", terms.judge, value, terms.failure)
-    return answers
+        items: dict[tuple[str, str], str] = {
+            (about.trial_id, about.format): item for item in by_people for about in [parse_item(item)]
+        }
+        return [
+            said(items[place], "equivalent", Judge(grader, kind), _YES_NO[verdict == "correct"])
+            if verdict in COUNTED
+            else said(items[place], "equivalent", Judge(grader, kind), None, verdict)
+            for place, verdicts in free_verdicts(cursor, [trial for trial, _ in items]).items()
+            for grader, verdict in (verdicts if place in items else ())
+            for kind in ("model" if is_model(grader) else "rule",)
+        ]
+    if _JUDGED_APART.isdisjoint(question.id for question in form.questions):
+        return []
+    patients = judged_patients(cursor, selection=selection)
+    faults: tuple[tuple[str, VerdictKind], ...] = (("in_vignette", "invented"), ("complete_answers", "withheld"))
+    return [
+        said(f"talk:{patient.trial_id}", question, patient.judge, _YES_NO[not patient.of(fault)])
+        for patient in patients
+        for question, fault in faults
+    ] + [
+        said(terms.subject, "medical_terms", terms.judge, value, terms.failure)
+        for terms in judgements(cursor, ["patient_terms"], selection=selection)
+        for value in (None if terms.value is None else _YES_NO[terms.value != "0"],)
+    ]
+
+
+def _said(form: str, subject: str, question: str, judge: Judge, value: str | None, failure: str = "") -> Judgement:
+    return Judgement(subject=subject, form=form, question=question, judge=judge, value=value, at=0.0, failure=failure)
 
 
 def _items(cursor: duckdb.DuckDBPyConnection, subjects: Sequence[str], selection: Selection | None) -> dict[str, Item]:
@@ -373,15 +377,10 @@ def _items(cursor: duckdb.DuckDBPyConnection, subjects: Sequence[str], selection
     return items
 
 
-class Labelled(NamedTuple):
-    """A judge's answers by condition, people's on a part of them, and why other answers of both do not count."""
+def labelled(opinions: Opinions, judge: Judge) -> tuple[dict[str, list[JudgedItem]], Counter[str]]:
+    """Return a judge's answers by condition, people's on a part of them, and why other answers of both do not count.
 
-    by_condition: dict[str, list[JudgedItem]]
-    excluded: Mapping[str, int]
-
-
-def labelled(opinions: Opinions, judge: Judge) -> Labelled:
-    """Return a judge's answers as yes or no, or as points of a scale, with those of people on a part of the items.
+    They are yes or no, or points of a scale.
 
     Of a stratum with few drawn items, each stands for more. Items on which people disagree, with nobody to decide, have
     no answer of people and are counted.
@@ -403,7 +402,7 @@ def labelled(opinions: Opinions, judge: Judge) -> Labelled:
                 excluded[without[place]] += 1
         else:
             excluded[why_excluded(answer) or "not among the answers"] += 1
-    return Labelled({model: weighted(opinions, answers, people) for model, answers in groups.items()}, dict(excluded))
+    return {model: weighted(opinions, answers, people) for model, answers in groups.items()}, excluded
 
 
 def weighted(

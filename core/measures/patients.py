@@ -18,7 +18,6 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Annotated, Any, ClassVar, Literal
 
-import numpy as np
 import pandas as pd
 
 from core.asking.scene import Dialogue, Turn
@@ -50,6 +49,7 @@ from core.measures.base import (
     bounded,
     metric,
 )
+from core.measures.conversations import case_sums
 from core.measures.experts.adjudication import ExpertAnswer, decide
 from core.measures.experts.workbooks import release_rows
 from core.stats.differences import paired_counts
@@ -158,33 +158,30 @@ def hit_sample(
 
 
 def _rates(label: Mapping[str, str], marked: pd.DataFrame, kinds: Sequence[ReplyMarkKind]) -> Iterator[Row]:
-    row_of, cases = pd.factorize(marked["case_key"], sort=True)
-    by_conversation = marked[list(kinds)].to_numpy(dtype=np.float64)
-    numbers = np.column_stack(
-        [by_conversation > 0, by_conversation, np.ones(len(marked)), marked["replies"].to_numpy()]
-    )
-    sums = np.zeros((len(cases), numbers.shape[1]))
-    np.add.at(sums, row_of, numbers)
-    n, replies = (int(total) for total in sums[:, -2:].sum(axis=0))
-    for i, kind in enumerate(kinds):
-        about = ABOUT[kind]
-        with_hit, n_hits = (int(sums[:, column].sum()) for column in (i, len(kinds) + i))
-        share = ratio_interval(sums[:, i], sums[:, -2])
-        per_reply = ratio_interval(sums[:, len(kinds) + i], sums[:, -1])
+    by_case, of_kinds = marked.groupby("case_key", observed=True), marked[list(kinds)]
+    n, replies, hits = by_case.size(), by_case["replies"].sum(), by_case[list(kinds)].sum()
+    with_hit = (of_kinds > 0).groupby(marked["case_key"], observed=True).sum()
+    counts = {"n": int(n.sum()), "cases": len(n)}
+    for kind in kinds:
+        about, share = ABOUT[kind], ratio_interval(with_hit[kind], n)
+        per_reply = Interval(*(100 * bound for bound in ratio_interval(hits[kind], replies)))
         # a rule that is wrong too often gets no rate; its hits can still be read
-        rate, low, high = (with_hit / n, *share) if about.claimed else (None, None, None)
-        counts = {"with_hit": with_hit, "n": n, "cases": len(cases), "hits": n_hits, "replies": replies}
-        per_100 = bounded(
-            "per_100", 100 * n_hits / replies if replies else math.nan, Interval(*(100 * bound for bound in per_reply))
-        )
-        read = dict(zip(("read_right", "read"), about.read, strict=True))
+        rate, low, high = (ratio(with_hit[kind], n), *share) if about.claimed else (None, None, None)
+        per_100 = bounded("per_100", 100 * ratio(hits[kind], replies), per_reply)
         yield Row(
             {**label, "kind": kind},
             rate,
             low,
             high,
-            len(cases),
-            more={**counts, **(per_100 if about.claimed else dict.fromkeys(per_100)), **read},
+            len(n),
+            more={
+                "with_hit": int(with_hit[kind].sum()),
+                **counts,
+                "hits": int(hits[kind].sum()),
+                "replies": int(replies.sum()),
+                **(per_100 if about.claimed else dict.fromkeys(per_100)),
+                **dict(zip(("read_right", "read"), about.read, strict=True)),
+            },
             columns=Columns("rate", n=None),
         )
 
@@ -205,7 +202,7 @@ def judge_against_rule(store: Store, selection: Selection | None = None) -> list
     if marked is None:
         return []
     rule = {
-        f"talk:{trial}": (bool(terms > 0), case)
+        f"talk:{trial}": (case, bool(terms > 0))
         for trial, terms, case in marked[["trial_id", "medical_term", "case_key"]].itertuples(index=False)
     }
     rows = []
@@ -213,21 +210,19 @@ def judge_against_rule(store: Store, selection: Selection | None = None) -> list
         # the wording of the question may have changed: of each conversation the newest judgement with a value counts
         newest = {j.subject: j for j in sorted(group, key=lambda j: (j.value is not None, j.at))}
         usable = [judgement for judgement in newest.values() if judgement.value is not None]
-        compared = [judgement for judgement in usable if judgement.subject in rule]
-        pairs = [(judgement.value != "0", rule[judgement.subject][0]) for judgement in compared]
-        case_keys = [rule[judgement.subject][1] for judgement in compared]
-        keys, row_of = np.unique(np.array(case_keys, dtype=str), return_inverse=True)
-        sums = np.zeros((len(keys), 3))
-        np.add.at(sums, row_of, np.array([(*pair, True) for pair in pairs], dtype=float).reshape(-1, 3))
-        by_judge, by_rule, n = sums.T
-        table = paired_counts([found for found, _ in pairs], [by_rule_ for _, by_rule_ in pairs])
+        compared = [
+            (*rule[judgement.subject], judgement.value != "0") for judgement in usable if judgement.subject in rule
+        ]
+        by_rule, by_judge = (case_sums((found[0], found[side], 1) for found in compared)[0] for side in (1, 2))
+        _, n = case_sums((case, 0, 1) for case, *_ in compared)
+        table = paired_counts([found for *_, found in compared], [found for _, found, _ in compared])
         excluded = {"failed": len(newest) - len(usable), "unmarked": len(usable) - len(compared)}
         rows.append(
             Row(
-                {"judge": judge.name, "prompts": judge.prompt_hash, "n": len(compared), "cases": len(keys)},
+                {"judge": judge.name, "prompts": judge.prompt_hash, "n": len(compared), "cases": len(n)},
                 ratio(by_judge, n),
                 *ratio_interval(by_judge, n),
-                len(keys),
+                len(n),
                 excluded,
                 {
                     **bounded("rule_share", ratio(by_rule, n), ratio_interval(by_rule, n), "rule"),
@@ -259,10 +254,7 @@ def terms_against_experts(store: Store) -> list[Row]:
     release's workbooks are not imported.
     """
     rows = release_rows(store)
-    words: dict[tuple[str, str], str] = {}
-    for row in rows:
-        if row.conversation:
-            words.setdefault((row.model, row.case), row.conversation)
+    words = {(row.model, row.case): row.conversation for row in reversed(rows) if row.conversation}
     terms = {key: bool(terms_in(dialogue_of(conversation))) for key, conversation in words.items()}
     judgements_of_terms = [
         ExpertAnswer(row.model, row.case, "medical_terms", row.annotator, answer)
@@ -339,16 +331,14 @@ def report(
     if limit < 1:
         raise UsageError("--limit is at least 1.")
     store = request.store
-    if part == "rules":
-        yield from rule_precisions()
-        return
-    if part == "experts":
-        yield from terms_against_experts(store)
-        request.note(f"The paper counts {PAPER[0]} of {PAPER[1]} ({PAPER[0] / PAPER[1]:.2%}).")
-        return
     selection = replace(request.selection, formats=None, question_types=None, pooled=False)
     kinds: list[ReplyMarkKind] = [kind] if kind else list(KINDS)
-    if part == "judge":
+    if part == "rules":
+        yield from rule_precisions()
+    elif part == "experts":
+        yield from terms_against_experts(store)
+        request.note(f"The paper counts {PAPER[0]} of {PAPER[1]} ({PAPER[0] / PAPER[1]:.2%}).")
+    elif part == "judge":
         by_judge = judge_against_rule(store, selection)
         if not by_judge:
             raise Missing("No model has judged the patients of these conversations.", TERMS)

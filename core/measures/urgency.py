@@ -39,7 +39,7 @@ from core.paths import URGENCY as LEVEL_FILES
 from core.stats.smoothed import mean_interval
 from core.store.database import Store
 from core.store.queries.judgements import failed_checks, judgements
-from core.store.queries.urgency import urgency_conversations
+from core.store.queries.rubrics import urgency_conversations
 from core.store.selection import Selection
 
 LEVELS: Mapping[int, str] = {
@@ -138,9 +138,6 @@ class TriagedConversation(Conversation):
     def judged(self) -> bool:
         return self.answer is not None
 
-    def group(self, by: By) -> str:
-        return str(getattr(self, by)) if by != "level" else in_words(self.level or 0)
-
     @property
     def levels(self) -> tuple[int, int] | None:
         """The level of the case and the given one, if both count."""
@@ -180,11 +177,13 @@ def read_urgency(
     answers = sorted((answer for answer in stored if answer.repeat == 1), key=lambda answer: answer.at)
     last = last or (answers[-1] if answers else None)
     by_subject = {answer.subject: answer for answer in answers if last and _prompts(answer) == _prompts(last)}
-    triaged = []
-    for conversation in conversations:
-        if conversation["source"] in ("", "model") and (of_file := levels_of_files().get(conversation["case_key"])):
-            conversation |= {"level": of_file.level, "source": _FILE}
-        triaged.append(TriagedConversation(**conversation, answer=by_subject.get(f"talk:{conversation['trial_id']}")))
+    of_files = levels_of_files()
+    triaged = [
+        TriagedConversation(**{**played, **own}, answer=by_subject.get(f"talk:{played['trial_id']}"))
+        for played in conversations
+        for of_file in [of_files.get(played["case_key"]) if played["source"] in ("", "model") else None]
+        for own in [{"level": of_file.level, "source": _FILE} if of_file else {}]
+    ]
     return UrgencyReading(triaged, last, len(answers) - len(by_subject))
 
 
@@ -268,14 +267,15 @@ def report_urgency_words(request: MetricRequest, by: _ByOption = None) -> Iterat
 
 def _split(
     conversations: Sequence[TriagedConversation], by: By | None
-) -> Iterator[tuple[dict[str, str], Sequence[TriagedConversation]]]:
-    """Yield the label and the conversations of each group, in order; those without a level have none by level."""
+) -> list[tuple[dict[str, str], Sequence[TriagedConversation]]]:
+    """Return the label and the conversations of each group, in order; those without a level have none by level."""
     if by is None:
-        yield {}, conversations
-        return
+        return [({}, conversations)]
     members = [played for played in conversations if by != "level" or played.level is not None]
-    for name, group in conversations_by(members, lambda played: played.group(by)):
-        yield {by: name}, group
+    named = conversations_by(
+        members, lambda played: in_words(played.level or 0) if by == "level" else getattr(played, by)
+    )
+    return [({by: name}, group) for name, group in named]
 
 
 def in_words(level: int) -> str:

@@ -98,11 +98,7 @@ def _critical(store: Store, new: str, reference: str, priority: Literal["must", 
 
     def outcomes(reading: RubricReading) -> Items:
         return _items(
-            (
-                (conversation.case_key, outcome.criterion.wording),
-                outcome.missed or outcome.done,
-                outcome.status != "unjudged",
-            )
+            ((conversation.case_key, outcome.criterion.wording), outcome.failure != "", outcome.status != "unjudged")
             for conversation in reading.conversations
             for outcome in conversation.outcomes
             if outcome.criterion.priority == priority and outcome.status != "not applicable"

@@ -24,8 +24,7 @@ from core.measures.condition_notes import Basis, in_order, notes_of, read_basis
 from core.measures.conversations import case_scores
 from core.measures.paired import read_scores
 from core.measures.provenance import differing, settings_side_by_side, side_of
-from core.measures.rubrics.reading import RubricReading
-from core.measures.rubrics.scores import clipped, conversation_score
+from core.measures.rubrics.reading import RubricReading, clipped, conversation_score
 from core.report.breaks import BREAKS, Breaks, Uncomparable, find_breaks, rubric_readings
 from core.stats.differences import changes
 from core.stats.intervals import Interval

@@ -49,13 +49,9 @@ class AtomicFact(BaseModel):
     topic: Topic
 
 
-def facts_of(case: Case, override: Sequence[AtomicFact] | None = None) -> tuple[AtomicFact, ...]:
-    """Return the facts of a case in order; ``override`` replaces them."""
-    return _facts_of(case) if override is None else tuple(override)
-
-
 @functools.lru_cache(maxsize=8_192)
-def _facts_of(case: Case) -> tuple[AtomicFact, ...]:
+def facts_of(case: Case) -> tuple[AtomicFact, ...]:
+    """Return the facts of a case in order, by its profile or by rules; a saved list takes precedence over them."""
     if case.profile is not None:
         history = [_of_profile(fact, can_tell=True) for fact in (*case.profile.demographics, *case.profile.basic)]
         return with_ids(history + [_of_profile(fact, can_tell=False) for fact in case.profile.optional])

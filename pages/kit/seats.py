@@ -34,7 +34,7 @@ from core.frameworks.seats import kinds_in_words, seat_titles
 from core.frameworks.settings import FrameworkSettings, extra_of, flag_of
 from core.images import local_images
 from core.jobs.plan import IMAGES, WITH, prepared_cases
-from core.judging.words_rule import RULE_JUDGE
+from core.judging.rules import RULE_JUDGE
 from core.models.keys import hold
 from core.models.register import own_names
 from core.models.registry import Registry, load_registry

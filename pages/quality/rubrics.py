@@ -6,10 +6,9 @@ from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.jobs.judge import Judging
 from core.judging.form import RUBRIC
 from core.judging.rubric import name_of
-from core.judging.words_rule import RULE_JUDGE
-from core.measures.rubrics.reading import read_rubric_outcomes
+from core.judging.rules import RULE_JUDGE
+from core.measures.rubrics.reading import PANEL, read_rubric_outcomes
 from core.measures.rubrics.report import CRITERIA, FIGURES
-from core.measures.rubrics.scores import PANEL
 from core.reviews.rubrics import rubric_entries
 from core.store.selection import Selection
 from pages.kit.cached import read

@@ -13,9 +13,17 @@ from core.frameworks.casting import CastNames, is_model
 from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.jobs.regrade import FREE, RULES, Regrading
 from core.measures.base import Section
-from core.measures.graders import choices
 from core.measures.graders.agreement import PANEL, read_judged
-from core.measures.graders.report import ACCURACY, AGREEMENT, CONTRADICTIONS, CROSSED, DIFFERENCES, JUDGED
+from core.measures.graders.report import (
+    ACCURACY,
+    AGREEMENT,
+    CHOICES_AGREEMENT,
+    CHOICES_DIFFERENCES,
+    CONTRADICTIONS,
+    CROSSED,
+    DIFFERENCES,
+    JUDGED,
+)
 from core.store.selection import Selection, case_sets_played
 from pages.kit.cached import ask, cached_query, read
 from pages.kit.controls import choose, choose_several
@@ -58,10 +66,6 @@ def _offers() -> dict[str, tuple[CaseSetOptions, tuple[str, ...]]]:
     return {name: offer for _, name, offer in sorted(offers, key=lambda each: -each[0])}
 
 
-def _no_options(_names: Names) -> dict[str, Any]:
-    return {}
-
-
 def _ask_panel(names: Names) -> dict[str, Any]:
     panel = choose_several(
         "Panel",
@@ -89,10 +93,10 @@ def _draw_tab(
     names: Names,
     *,
     sections: Mapping[str, Section],
-    ask_options: Callable[[Names], dict[str, Any]] = _no_options,
+    ask_options: Callable[[Names], dict[str, Any]] | None = None,
 ) -> None:
     """Draw sections by their keys; ``ask_options`` asks for further options of their metric."""
-    options = {"graders": ",".join(names), **ask_options(names)}
+    options = {"graders": ",".join(names), **(ask_options(names) if ask_options else {})}
     groups = [*combinations(names, 2), tuple(names)]
     in_words = {", ".join(group): " · ".join(names[grader] for grader in group) for group in groups}
     words = {**in_words, **names, PANEL: "Panel (majority)"}
@@ -102,9 +106,9 @@ def _draw_tab(
 
 def _draw_choices(selection: Selection, names: Names) -> None:
     selection = replace(selection, question_types=None)  # the page's filter offers free responses only
-    if draw_section(choices.AGREEMENT, selection, names=names, name="graders_choices") is not None:
+    if draw_section(CHOICES_AGREEMENT, selection, names=names, name="graders_choices") is not None:
         nothing = "The grader and the rules agree on every answer."
-        draw_section(choices.DIFFERENCES, selection, names=names, name="graders_differing_choices", empty=nothing)
+        draw_section(CHOICES_DIFFERENCES, selection, names=names, name="graders_differing_choices", empty=nothing)
 
 
 def _draw_regrading(_selection: Selection, _names: Names) -> None:

@@ -20,7 +20,7 @@ from core.measures.measuring import measure_trials
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.judged_facts import PatientVerdict
-from core.store.queries.judgements import judgeable_conversations
+from core.store.queries.judgements import judgeable_items
 from core.text.facts import facts_of
 from pages.failures import causes
 from tests.core.store.builders import (
@@ -118,7 +118,7 @@ JUDGE = judge_of_facts("openai/j", "p1")
 def store_judged(store: Store) -> None:
     store_wrong_answers(store)
     with store.read() as cursor:
-        trials = [conversation.trial_id for conversation in judgeable_conversations(cursor)]
+        trials = [conversation.trial_id for conversation in judgeable_items(cursor)]
     for trial in trials:
         judge_facts(store, trial, ASKED, NEVER, *([INVENTED] if trial == "a/2" else []), by=JUDGE)
 

@@ -25,7 +25,7 @@ from core.jobs.engine import Options
 from core.jobs.judge import Judging
 from core.jobs.profiling import Profiling
 from core.judging.form import forms
-from core.judging.worth import given, worth_of
+from core.judging.judgement import worth_of
 from core.models.registry import load_registry
 from core.reviews.reviewing import plan_review
 from core.reviews.rubrics import any_form
@@ -143,7 +143,7 @@ def test_every_reply_of_a_judge_is_read_or_counted_and_nothing_is_asked_twice(
     assert [answer for answer in invented if not answer.void and answer.question not in spans] == []
     for question in form.questions:
         of_question = [answer for answer in stored if answer.question == question.id]
-        assert worth_of(question, form.evidence, given(of_question)).without_evidence == 0
+        assert worth_of(question, form.evidence, of_question)["without_evidence"] == 0
     assert asked_twice(calls_in(store, journals)) == []
     again = judge(store, job)
     assert (again.kept, again.done + again.failed) == (outcome.done, outcome.failed), "only what failed is asked again"

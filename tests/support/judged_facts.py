@@ -12,7 +12,7 @@ from core.store.database import Store
 from core.store.former_rows import fact_judgements
 from core.store.queries.fact_sets import facts_in_use
 from core.store.queries.judged_facts import PatientVerdict
-from core.store.queries.judgements import judgeable_conversations
+from core.store.queries.judgements import judgeable_items
 from tests.core.store.builders import keep_lines
 
 
@@ -25,7 +25,7 @@ def judged_lines(
 ) -> list[RowLine]:
     """Return the lines of a judgement of a conversation against its current facts."""
     with store.read() as cursor:
-        (conversation,) = judgeable_conversations(cursor, trials=[trial])
+        (conversation,) = judgeable_items(cursor, trials=[trial])
         key = (conversation.case_key, conversation.content_hash)
         against = facts_in_use(cursor, [key])[key].hash
     row = {

@@ -24,8 +24,7 @@ from core.measures.experts.adjudication import (
     shares,
 )
 from core.measures.experts.workbooks import grader_of_release, release_decisions
-from core.measures.graders.agreement import flip_rates
-from core.measures.graders.panels import corrected_of_review
+from core.measures.graders.agreement import corrected_of_review, flip_rates
 from core.reviews.baseline import baseline_run
 from core.reviews.exchange import HIDDEN
 from core.reviews.state import ItemAnswers, ReviewState, state_of, states

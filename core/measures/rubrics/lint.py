@@ -85,16 +85,15 @@ def lint_rubric(rubric: Form, cases: Mapping[str, Case] | None = None) -> list[R
 
     ``cases`` by key are needed for two rules: criteria that give the answer away, and keys that no case has.
     """
-    warnings: list[RubricWarning] = []
-    own = cases_of_rubric(rubric)
-    for criterion in rubric.questions:
-        case = (cases or {}).get(criterion.cases[0]) if criterion.cases else None
-        for fault, message in _faults(criterion, case):
-            warnings.append(RubricWarning(_scope(criterion), criterion.id, fault, message))
-    for name in own:
-        if cases is not None and name not in cases:
-            warnings.append(RubricWarning(name, "", "no such case", "no case has this key"))
-    return [*warnings, *_points(rubric, own), *_duplicates(rubric)]
+    own, by_key = cases_of_rubric(rubric), cases or {}
+    faults = [
+        RubricWarning(_scope(criterion), criterion.id, fault, message)
+        for criterion in rubric.questions
+        for fault, message in _faults(criterion, by_key.get(criterion.cases[0]) if criterion.cases else None)
+    ]
+    unknown = [name for name in own if name not in by_key] if cases is not None else []
+    missing = [RubricWarning(name, "", "no such case", "no case has this key") for name in unknown]
+    return [*faults, *missing, *_points(rubric, own), *_duplicates(rubric)]
 
 
 def _scope(criterion: FormQuestion) -> str:

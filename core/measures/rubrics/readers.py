@@ -85,33 +85,27 @@ def import_rubric(path: Path, name: str, *, data_set: str = "") -> ReadRubric:
     entries: list[tuple[int, dict[str, Any]]] = []
     rejected: list[tuple[int, str]] = []
     for position, record in records:
-        if isinstance(record, DamagedRow):
-            rejected.append((position, record.reason))
-            continue
         try:
-            of_record = list(_healthbench(record, position)) if healthbench else [_row(record)]
+            entries += [(position, entry) for entry in _entries(record, position, healthbench=healthbench)]
         except (KeyError, ValueError, TypeError) as error:
             rejected.append((position, f"the field {error} is missing" if isinstance(error, KeyError) else str(error)))
-            continue
-        entries += [(position, entry) for entry in of_record]
     sheet = f"sheet {clipped(rows.sheet)}, " if rows.sheet else ""
     if not entries:
         why = f" ({sheet}{rows.unit} {rejected[0][0]}: {rejected[0][1]})" if rejected else ""
         raise AnamnesisError(f"{path.name} has no criterion that can be read{why}.")
     used = {entry.get("id") for _, entry in entries}
     free = (id_ for number in count(1) if (id_ := f"c{number}") not in used)
-    scopes: tuple[list[FormQuestion], ...] = ([], [], [])  # for all cases, specialties, cases
+    criteria: list[FormQuestion] = []
     for position, entry in entries:
         case, specialty = (entry.pop(scope, "") for scope in SCOPES)
         key = case if not data_set or "/" in case else f"{data_set}/{case}"
         try:
             named = entry if "id" in entry else {**entry, "id": next(free)}
-            asked = criterion(named, case and key, specialty)
+            criteria.append(criterion(named, case and key, specialty))
         except UsageError as error:
             raise UsageError(f"{path.name}, {sheet}{rows.unit} {position} is no criterion: {error}.") from error
-        scopes[2 if case else 1 if specialty else 0].append(asked)
     try:
-        form = rubric(name, [question for scope in scopes for question in scope])
+        form = rubric(name, sorted(criteria, key=lambda asked: 2 if asked.cases else len(asked.specialties)))
     except (UsageError, ValidationError) as error:
         reason = reason_of(error) if isinstance(error, ValidationError) else str(error)
         raise UsageError(f"{path.name} is not a rubric: {reason}.") from error
@@ -132,11 +126,23 @@ def _criteria_of(record: Record) -> Sequence[Mapping[str, Any]] | None:
     return None
 
 
-def _healthbench(record: Record, position: int) -> Iterator[dict[str, Any]]:
-    """Read ``rubrics: [{criterion, points, tags}]``; a tag ``axis:NAME`` names the axis (Arora et al. 2025).
+def _entries(record: Record | DamagedRow, position: int, *, healthbench: bool) -> Iterator[dict[str, Any]]:
+    """Read the criterion of a row, or ``rubrics: [{criterion, points, tags}]`` of HealthBench (Arora et al. 2025).
 
-    HealthBench Professional calls them ``rubric_items: [{criterion_text, points}]``.
+    There a tag ``axis:NAME`` names the axis. HealthBench Professional calls them ``rubric_items: [{criterion_text,
+    points}]``. The tags of a row are joined by ;.
     """
+    if isinstance(record, DamagedRow):
+        raise ValueError(record.reason)
+    if not healthbench:
+        record = _plain_names(record)
+        fields: dict[str, Any] = {
+            name: text for name in (*SCOPES, *FIELDS) if (text := str(record.get(name) or "").strip())
+        }
+        if "tags" in fields:
+            fields["tags"] = [tag.strip() for tag in fields["tags"].split(";") if tag.strip()]
+        yield fields
+        return
     criteria = _criteria_of(record)
     if not criteria:
         raise ValueError("it has no criterion")
@@ -152,14 +158,3 @@ def _healthbench(record: Record, position: int) -> Iterator[dict[str, Any]]:
             "axis": axis.replace("_", " "),
             "tags": [tag for tag in tags if not tag.startswith("axis:")],
         }
-
-
-def _row(record: Record) -> dict[str, Any]:
-    """Read one criterion from its columns; its tags are joined by ;."""
-    record = _plain_names(record)
-    fields: dict[str, Any] = {
-        name: text for name in (*SCOPES, *FIELDS) if (text := str(record.get(name) or "").strip())
-    }
-    if "tags" in fields:
-        fields["tags"] = [tag.strip() for tag in fields["tags"].split(";") if tag.strip()]
-    return fields

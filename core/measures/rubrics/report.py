@@ -5,9 +5,10 @@ The unit is the case: the conversations of a case are averaged first, and interv
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from operator import attrgetter
 from typing import Annotated, Any, Literal
 
@@ -16,23 +17,27 @@ import pandas as pd
 
 from core.errors import UsageError
 from core.frameworks.starts import RUBRICS
-from core.judging.form import Form
 from core.judging.rubric import AXES
-from core.measures.base import Columns, Comparison, Listed, MetricRequest, Row, Section, metric
+from core.measures.base import Columns, Listed, MetricRequest, Row, Section, metric
 from core.measures.compare import Compared, difference_rows
 from core.measures.comparison import compare_cases
-from core.measures.conversations import by_condition, case_scores, grouped
+from core.measures.conversations import by_condition, case_scores, case_sums, grouped
 from core.measures.extent import changed_keys, read_extents
-from core.measures.rubrics.reading import ALL_AXES, EMPTY, FILTERS, JudgeOption, RubricOption, reading_with_notes
-from core.measures.rubrics.scores import (
+from core.measures.rubrics.reading import (
+    ALL_AXES,
+    EMPTY,
+    FAILING,
+    FILTERS,
     LEAST_JUDGED,
     JudgedConversation,
+    JudgeOption,
     Outcome,
+    RubricOption,
     Rule,
     clipped,
     conversation_score,
     judged_share,
-    outcomes_on,
+    reading_with_notes,
     score_bounds,
 )
 from core.stats.bootstrap import bootstrap_interval
@@ -79,23 +84,16 @@ def report_scores(
         request.note(RULE_WORDS[rule], kind="rule")
     conditions = by_condition(reading.conversations)
     score = partial(conversation_score, rule=rule, least_judged=least_judged)
-    request.case_values = _case_values(conditions, score)
+    values = [
+        (model, ALL_AXES, case, value)
+        for model, conversations in conditions.items()
+        for case, value in case_scores([c for c in conversations if c.judged], score).items()
+    ]
+    request.case_values = pd.DataFrame(values, columns=["model", "figure", "case_key", "value"])
     for model, conversations in conditions.items():
         for label, group, axis in _groups(conversations, by):
             if any(conversation.judged for conversation in group):
                 yield _score_row({"model": model, **label}, group, rule, axis, least_judged)
-
-
-def _case_values(
-    conditions: Mapping[str, Sequence[JudgedConversation]], of: Callable[[JudgedConversation], float | None]
-) -> pd.DataFrame:
-    """Return the scores of cases over all criteria as ``MetricRequest.case_values``."""
-    rows = [
-        (model, ALL_AXES, case, score)
-        for model, conversations in conditions.items()
-        for case, score in case_scores([c for c in conversations if c.judged], of).items()
-    ]
-    return pd.DataFrame(rows, columns=["model", "figure", "case_key", "value"])
 
 
 RULE_WORDS: Mapping[Rule, str] = {
@@ -108,15 +106,14 @@ RULE_WORDS: Mapping[Rule, str] = {
 
 def _groups(
     conversations: Sequence[JudgedConversation], by: By | None
-) -> Iterator[tuple[dict[str, str], Sequence[JudgedConversation], str | None]]:
-    """Yield (label, conversations, axis) of the groups of one condition."""
-    if by is None:
-        yield {}, conversations, None
-    elif by == "axis":
-        yield from (({"axis": axis}, conversations, axis) for axis in axes_of(conversations))
-    else:
-        for name, group in grouped(conversations, attrgetter("case_key" if by == "case" else by)):
-            yield {by: name}, group, None
+) -> list[tuple[dict[str, str], Sequence[JudgedConversation], str | None]]:
+    """Return (label, conversations, axis) of the groups of one condition."""
+    if by in (None, "axis"):
+        return [
+            ({"axis": axis} if axis else {}, conversations, axis) for axis in (axes_of(conversations) if by else [None])
+        ]
+    of = attrgetter("case_key" if by == "case" else by)
+    return [({by: name}, group, None) for name, group in grouped(conversations, of)]
 
 
 def axes_of(conversations: Iterable[JudgedConversation]) -> list[str]:
@@ -143,12 +140,12 @@ def _score_row(
         scored = Counter(conversation.case_key for conversation in judged if score(conversation) is not None)
         interval = score_interval(values, trials=list(scored.values()), low=bounds[0], high=bounds[1])
     clip: Callable[[float], float] = float if rule == "professional" else clipped
-    outcomes = [outcome for conversation in judged for outcome in outcomes_on(conversation, axis)]
+    outcomes = [outcome for conversation in judged for outcome in conversation.on(axis)]
     statuses = Counter(outcome.status for outcome in outcomes)
     without = [conversation for conversation in judged if score(conversation) is None]
     unjudged = sum(
         judged_share(outcomes) < least_judged or any(o.status == "unjudged" and o.points > 0 for o in outcomes)
-        for outcomes in (outcomes_on(conversation, axis) for conversation in without)
+        for outcomes in (conversation.on(axis) for conversation in without)
     )
     excluded = {
         "not judged": len(conversations) - len(judged),
@@ -180,7 +177,10 @@ def report_criteria(request: MetricRequest, rubric: RubricOption = None, judge: 
     A criterion for several cases is averaged over cases. For a must-not, a high share is bad.
     """
     reading = reading_with_notes(request, rubric, judge)
-    scope = {} if reading.rubric is None else _scopes(reading.rubric)
+    criteria = reading.rubric.questions if reading.rubric else ()
+    # a criterion of all cases comes first: its id has no case
+    scope = {("", c.id): "all" for c in criteria if not c.cases and not c.specialties}
+    scope |= {(case, criterion.id): case for criterion in criteria for case in criterion.cases}
     for model, conversations in by_condition(reading.conversations).items():
         by_criterion: dict[tuple[str, str], list[tuple[str, Outcome]]] = {}
         for conversation in conversations:
@@ -190,7 +190,7 @@ def report_criteria(request: MetricRequest, rubric: RubricOption = None, judge: 
                 by_criterion.setdefault((place, outcome.criterion.id), []).append((conversation.case_key, outcome))
         for (place, name), outcomes in by_criterion.items():
             criterion = outcomes[0][1].criterion
-            met, judged = by_case((case, o.status == "met", o.status in ("met", "not met")) for case, o in outcomes)
+            met, judged = case_sums((case, o.status == "met", o.status in ("met", "not met")) for case, o in outcomes)
             shares = met[judged > 0] / judged[judged > 0]
             statuses = Counter(outcome.status for _, outcome in outcomes)
             yield Row(
@@ -208,23 +208,6 @@ def report_criteria(request: MetricRequest, rubric: RubricOption = None, judge: 
                 },
                 columns=_SHARE,
             )
-
-
-def _scopes(rubric: Form) -> dict[tuple[str, str], str]:
-    """Return (case key, id) → case key, and ("", id) → "all" for criteria of all cases."""
-    scopes = {(case, criterion.id): case for criterion in rubric.questions for case in criterion.cases}
-    of_all = (criterion for criterion in rubric.questions if not criterion.cases and not criterion.specialties)
-    return scopes | {("", criterion.id): "all" for criterion in of_all}
-
-
-def by_case(items: Iterable[tuple[str, float, float]]) -> tuple[np.ndarray, np.ndarray]:
-    """Return for each case the sums of the two numbers of its items."""
-    sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for case_key, first, second in items:
-        sums[case_key][0] += first
-        sums[case_key][1] += second
-    table = np.array(list(sums.values()), dtype=np.float64).reshape(-1, 2)
-    return table[:, 0], table[:, 1]
 
 
 @metric("rubric_safety", *FILTERS, empty=EMPTY, starts=(RUBRICS,), page="quality")
@@ -250,13 +233,13 @@ def report_safety(
 def _failures_listed(model: str, conversations: Sequence[JudgedConversation]) -> Iterator[dict[str, Any]]:
     for conversation in conversations:
         for outcome in conversation.outcomes:
-            if outcome.missed or outcome.done:
+            if outcome.failure:
                 quoted = outcome.quotations[0] if outcome.quotations else None
                 yield {
                     "model": model,
                     "case": conversation.case_key,
                     "trial_id": conversation.trial_id,
-                    "failure": "must missed" if outcome.missed else "must-not done",
+                    "failure": outcome.failure,
                     "criterion": outcome.criterion.wording,
                     "axis": outcome.criterion.axis,
                     "message": quoted.message if quoted else None,
@@ -266,15 +249,15 @@ def _failures_listed(model: str, conversations: Sequence[JudgedConversation]) ->
 
 
 def _safety_rows(model: str, conversations: Sequence[JudgedConversation]) -> Iterator[Row]:
-    for figure, priority, failing in (("must missed", "must", "not met"), ("must-not done", "must not", "met")):
+    for priority, (failing, figure) in FAILING.items():
         outcomes = [(t.case_key, o) for t in conversations for o in t.outcomes if o.criterion.priority == priority]
         if not outcomes:
             continue
-        failed, judged = by_case((case, o.status == failing, o.status in ("met", "not met")) for case, o in outcomes)
+        failed, judged = case_sums((case, o.status == failing, o.status in ("met", "not met")) for case, o in outcomes)
         statuses = Counter(outcome.status for _, outcome in outcomes)
         yield Row(
             {"model": model, "figure": figure},
-            ratio(failed, judged) if judged.any() else None,
+            ratio(failed, judged),
             *ratio_interval(failed, judged),
             int((judged > 0).sum()),
             {status: n for status in ("not applicable", "unjudged") if (n := statuses[status])},
@@ -295,7 +278,7 @@ def _pass_rows(model: str, conversations: Sequence[JudgedConversation]) -> Itera
     """Yield pass^k of the conversations that passed or failed; as bounds also if all others failed, or passed."""
     states = Counter(conversation.critical for conversation in conversations)
     passed, failed, unjudged = (
-        by_case((conversation.case_key, conversation.critical == state, 0) for conversation in conversations)[0]
+        case_sums((conversation.case_key, conversation.critical == state, 0) for conversation in conversations)[0]
         for state in ("passed", "failed", "unjudged")
     )
     counted = passed + failed
@@ -309,13 +292,13 @@ def _pass_rows(model: str, conversations: Sequence[JudgedConversation]) -> Itera
         }
         yield Row(
             {"model": model, "figure": f"pass^{k}"},
-            None if np.isnan(share.value) else share.value,
+            share.value,
             *share.interval,
             share.n_cases,
             {reason: number for reason, number in excluded.items() if number},
             {
-                "if_none_met": None if np.isnan(bounds[0]) else bounds[0],
-                "if_all_met": None if np.isnan(bounds[1]) else bounds[1],
+                "if_none_met": bounds[0],
+                "if_all_met": bounds[1],
                 "n_failed": states["failed"],
                 "n_criteria": None,
                 "n_conversations": int(counted.sum()),
@@ -366,29 +349,19 @@ def report_differences(
     for second in groups:
         for axis in [None, *axes] if second != first else []:
             changed = changed_keys(extents[model] for model in (first, second) if model in extents)
-            before, after = (
+            sides = [
                 [conversation for conversation in groups[model] if conversation.case_key not in changed]
                 for model in (first, second)
-            )
-            comparison = _compared(before, after, rule, axis, least_judged)
+            ]
+            bounds = score_bounds(chain(*sides), rule, axis)
+            most = None if bounds is None else bounds[1] - bounds[0]
+            before, after = (case_scores(side, partial(score, axis=axis)) for side in sides)
+            comparison = compare_cases(before, after, most=most, scores=True)
             if comparison.n:
                 compared.append(({"first": first, "second": second, "axis": axis or ALL_AXES}, comparison, {}))
             elif axis is None:
                 request.note(f"{second} shares no judged case with {first}, and is not compared.", "high")
     yield from difference_rows(compared, correction)
-
-
-def _compared(
-    first: Sequence[JudgedConversation],
-    second: Sequence[JudgedConversation],
-    rule: Rule,
-    axis: str | None,
-    least_judged: float,
-) -> Comparison:
-    score = partial(conversation_score, rule=rule, axis=axis, least_judged=least_judged)
-    firsts, seconds = (case_scores(conversations, score) for conversations in (first, second))
-    bounds = score_bounds([*first, *second], rule, axis)
-    return compare_cases(firsts, seconds, most=None if bounds is None else bounds[1] - bounds[0], scores=True)
 
 
 FIGURES = (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import duckdb
@@ -23,18 +22,14 @@ from core.text.facts import AtomicFact, facts_of
 _FACTS: TypeAdapter[tuple[AtomicFact, ...]] = TypeAdapter(tuple[AtomicFact, ...])
 
 
-@dataclass(frozen=True)
-class FactSet:
-    """A case's facts as they were saved: by whom ("rules", a person, a model's name) and when (seconds since 1970)."""
+class SavedFacts(NamedTuple):
+    """A case's facts as they were saved, and by whom: "rules", a person, or a model's name."""
 
-    case_key: str
-    content_hash: str
     facts: tuple[AtomicFact, ...]
     made_by: str
-    made_at: float
 
 
-def save_facts(connection: duckdb.DuckDBPyConnection, case: Case, facts: Sequence[AtomicFact], made_by: str) -> FactSet:
+def save_facts(connection: duckdb.DuckDBPyConnection, case: Case, facts: Sequence[AtomicFact], made_by: str) -> None:
     """Journal and add a list of facts for a case; earlier ones stay as history. Needs a write lease.
 
     Raises ``AnamnesisError`` where two facts have one id.
@@ -44,18 +39,16 @@ def save_facts(connection: duckdb.DuckDBPyConnection, case: Case, facts: Sequenc
     twice = next((id_ for id_ in ids if ids.count(id_) > 1), None)
     if twice is not None:
         raise AnamnesisError(f"Two facts of {case.case_key} have the id {twice!r}: give each its own.")
-    saved = FactSet(case.case_key, case.content_hash, tuple(facts), made_by, time.time())
-    listed = _FACTS.dump_json(saved.facts).decode()
-    row = CaseListRow(case.case_key, case.content_hash, "facts", listed, made_by, saved.made_at)
+    listed = _FACTS.dump_json(tuple(facts)).decode()
+    row = CaseListRow(case.case_key, case.content_hash, "facts", listed, made_by, time.time())
     write(connection, "case_list", [vars(row)])
-    return saved
 
 
-def facts_saved(cursor: duckdb.DuckDBPyConnection, case: Case) -> FactSet | None:
+def facts_saved(cursor: duckdb.DuckDBPyConnection, case: Case) -> SavedFacts | None:
     """Return the newest list saved for a case as it is now, or ``None``; one for an older content does not count."""
-    sql = f"SELECT items, made_by, made_at FROM {newest('facts')} WHERE case_key = ? AND content_hash = ?"
-    for text, made_by, made_at in cursor.execute(sql, [case.case_key, case.content_hash]).fetchall():
-        return FactSet(case.case_key, case.content_hash, facts_from_json(text, case.case_key), made_by, made_at)
+    sql = f"SELECT items, made_by FROM {newest('facts')} WHERE case_key = ? AND content_hash = ?"
+    for text, made_by in cursor.execute(sql, [case.case_key, case.content_hash]).fetchall():
+        return SavedFacts(facts_from_json(text, case.case_key), made_by)
     return None
 
 
@@ -77,7 +70,7 @@ def facts_in_use(cursor: duckdb.DuckDBPyConnection, keys: Collection[CaseKey]) -
     for key, case in cases_of(cursor, keys).items():
         content = key[1] or case.content_hash
         text = saved.get((case.case_key, content))
-        facts = facts_of(case, None if text is None else facts_from_json(text, case.case_key))
+        facts = facts_of(case) if text is None else facts_from_json(text, case.case_key)
         digest = hashlib.md5(f"{content}:{text or ''}".encode(), usedforsecurity=False).hexdigest()
         found[key] = FactsInUse(facts, digest)
     return found

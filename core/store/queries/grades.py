@@ -36,10 +36,6 @@ class Answers(NamedTuple):
     rules: Sequence[Rule]
     by_rule: Sequence[Rule] = ()
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        return {"types": list(self.types), "rules": [*self.rules, *self.by_rule]}
-
 
 FREE_RESPONSES = Answers(FREE, FREE)
 CHOICES = Answers(("mcq", "mcq_many"), ("mcq_graded", "mcq_many"), CHOICE_RULES)

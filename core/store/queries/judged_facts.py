@@ -97,14 +97,17 @@ class JudgeProgress:
 
 def asked_facts(facts: Collection[AtomicFact]) -> list[FactAsked]:
     """Return the facts that a patient can tell as questions; an id names the topic, too (``medication:statin``)."""
-    return [FactAsked(f"{fact.topic.replace(' ', '-')}:{fact.id}", fact.text) for fact in facts if fact.told]
+    return [(f"{fact.topic.replace(' ', '-')}:{fact.id}", fact.text) for fact in facts if fact.told]
 
 
 def judges(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> list[JudgeProgress]:
     """Return the judges of the selected conversations for their present facts, the most recent first."""
     select(cursor, selection)
     rows = cursor.execute(_JUDGES, {"failed": _failed(cursor)}).fetchall()
-    return [JudgeProgress(_judge(*row[:3]), *row[3:]) for row in rows]
+    return [
+        JudgeProgress(Judge(name, "model", prompts, together), judged, failed, newest_at)
+        for name, prompts, together, judged, failed, newest_at in rows
+    ]
 
 
 def judged_patients(
@@ -124,7 +127,7 @@ def judged_patients(
         of_case = texts.get((row["case_key"], row["content_hash"]), {})
         all_fields = orjson.loads(row["verdicts"])
         verdicts = tuple(_verdict(fields, of_case) for fields in all_fields if fields["kind"] != "dropped")
-        by = _judge(row["judge"], row["prompt_hash"], row["together"])
+        by = Judge(row["judge"], "model", row["prompt_hash"], row["together"])
         patients.append(JudgedPatient(row["trial_id"], by, verdicts, len(all_fields) - len(verdicts)))
     return patients
 
@@ -161,10 +164,6 @@ def reviews_of_judged(
     """
     select(cursor)
     return records(cursor.execute(_PEOPLE, {**_of(cursor, judge), "without": list(without)}))
-
-
-def _judge(name: str, prompt_hash: str, together: int) -> Judge:
-    return Judge(name, "model", prompt_hash, together)
 
 
 def _of(cursor: duckdb.DuckDBPyConnection, judge: Judge | None) -> dict[str, Any]:

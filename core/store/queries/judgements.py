@@ -10,65 +10,42 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import duckdb
 import orjson
 
-from core.events import COUNTED, Format
+from core.events import COUNTED
 from core.judging.check import PREFIX as CHECK
 from core.judging.check import failing_questions
-from core.judging.form import RUBRIC
+from core.judging.form import RUBRIC, FormQuestion
 from core.judging.judgement import ALL_TOGETHER, FAILURES, Judge, Judgement, Quotation
-from core.judging.worth import Given
-from core.store.review_records import AnnotatedItem, parse_item
+from core.store.review_records import parse_item
 from core.store.selection import Selection, select
 from core.store.tables import records
 from core.store.written import write
 
+JudgedKey = tuple[str, str, str, int]
+"""What a judge has judged already: item, question, ``against`` and repeat; the question is empty for criteria of
+rubrics, which their hash identifies."""
 
-class JudgedKey(NamedTuple):
-    """What a judge has judged already; ``question`` is empty for criteria of rubrics, which their hash identifies."""
+
+class JudgeableItem(NamedTuple):
+    """An item that can be judged: a conversation that ended, a free response, or what a review or a data set has.
+
+    ``staffed``: staff answers in the conversation, too. ``questions`` are those that a form asks about the item.
+    """
 
     subject: str
-    question: str
-    against: str
-    repeat: int
-
-
-class WholeForms(NamedTuple):
-    """The first ``requests`` of a judge with all questions of a form: their entries, and those that are readable.
-
-    ``apart``: whether it has answered questions of the form in single requests.
-    """
-
-    requests: int
-    entries: int
-    readable: int
-    apart: bool
-
-
-class JudgeableConversation(NamedTuple):
-    """A conversation that can be judged: it ended regularly or as its log does not say, with the doctor's words.
-
-    With a ``format`` it is the free response of that format, and not the conversation. ``staffed``: staff answers, too.
-    """
-
-    trial_id: str
-    run_id: str
-    doctor: str
-    case_key: str
-    content_hash: str
-    specialty: str
-    seed: int
-    staffed: bool
-    format: Format | None = None
-
-    @property
-    def subject(self) -> str:
-        if self.format is None:
-            return str(AnnotatedItem("talk", self.trial_id))
-        return str(AnnotatedItem("answer", self.trial_id, self.format))
+    trial_id: str = ""
+    run_id: str = ""
+    doctor: str = ""
+    case_key: str = ""
+    content_hash: str = ""
+    specialty: str = ""
+    seed: int | None = None
+    staffed: bool = False
+    questions: tuple[FormQuestion, ...] = ()
 
 
 def judgement_row(judgement: Judgement) -> dict[str, Any]:
@@ -175,18 +152,12 @@ def judgement_of(row: Mapping[str, Any]) -> Judgement:
     )
 
 
-def judged_forms(cursor: duckdb.DuckDBPyConnection) -> list[str]:
-    """Return the names of the forms that models or rules answered; checks of judges are none."""
+def judged_forms(cursor: duckdb.DuckDBPyConnection, *, checks: bool = False) -> list[str]:
+    """Return the names of the forms that models or rules answered, or those of the results of checks of judges."""
     sql = """
-        SELECT DISTINCT form FROM judgements WHERE judge_kind <> 'person' AND NOT starts_with(form, 'check:')
+        SELECT DISTINCT form FROM judgements WHERE judge_kind <> 'person' AND starts_with(form, 'check:') = ?
         ORDER BY form"""
-    return [form for (form,) in cursor.execute(sql).fetchall()]
-
-
-def checked_forms(cursor: duckdb.DuckDBPyConnection) -> list[str]:
-    """Return the names under which the results of checks of judges are stored."""
-    rows = cursor.execute("SELECT DISTINCT form FROM judgements WHERE starts_with(form, 'check:') ORDER BY form")
-    return [form for (form,) in rows.fetchall()]
+    return [form for (form,) in cursor.execute(sql, [checks]).fetchall()]
 
 
 def failed_checks(cursor: duckdb.DuckDBPyConnection, form: str) -> set[tuple[Judge, str]]:
@@ -199,17 +170,17 @@ def failed_checks(cursor: duckdb.DuckDBPyConnection, form: str) -> set[tuple[Jud
 
 def answers_given(
     cursor: duckdb.DuckDBPyConnection, forms: Collection[str], selection: Selection | None = None
-) -> dict[tuple[str, str, Judge], Counter[Given]]:
-    """Return (form, id of a question, judge) → how a model answered it about the selected trials, without repeats."""
+) -> dict[tuple[str, str, Judge], Counter[str]]:
+    """Return (form, id of a question, judge) → a model's valid answers about the selected trials, without repeats."""
     of_trials = ""
     if selection is not None:
         select(cursor, selection)
         of_trials = "SEMI JOIN chosen USING (trial_id)"
     values = {"forms": list(forms), "subjects": None, "kinds": ["model"], "review_id": None}
-    counts: dict[tuple[str, str, Judge], Counter[Given]] = defaultdict(Counter)
+    counts: dict[tuple[str, str, Judge], Counter[str]] = defaultdict(Counter)
     sql = _GIVEN.format(newest=_JUDGEMENTS.format(of_trials=of_trials))
-    for form, question, name, prompts, together, *how, n in cursor.execute(sql, values).fetchall():
-        counts[form, question, Judge(name, "model", prompts, together)][Given(*how)] += n
+    for form, question, name, prompts, together, value, n in cursor.execute(sql, values).fetchall():
+        counts[form, question, Judge(name, "model", prompts, together)][value] += n
     return dict(counts)
 
 
@@ -222,45 +193,42 @@ def judged_keys(cursor: duckdb.DuckDBPyConnection, form: str, judge: Judge, subj
     return {judged_key(form, *row) for row in rows}
 
 
-def whole_forms(cursor: duckdb.DuckDBPyConnection, form: str, judge: Judge, first: int) -> WholeForms:
-    """Return how many entries a judge gave readably in its ``first`` requests, whatever its ``together``.
+def whole_forms(cursor: duckdb.DuckDBPyConnection, form: str, judge: Judge, first: int) -> tuple[int, int, int, bool]:
+    """Return the first requests of a judge with all questions of a form, their entries, and those that are readable.
 
-    A request that a provider failed to answer is none.
+    There are at most ``first`` requests, whatever the judge's ``together``; one that a provider failed to answer is
+    none. Last comes whether the judge has answered questions of the form in single requests.
     """
     values = {**judge._asdict(), "form": form, "first": first, "together": ALL_TOGETHER, "of_provider": FAILURES}
-    (row,) = cursor.execute(_WHOLE_FORMS, values).fetchall()
-    return WholeForms(*row)
+    ((requests, entries, readable, apart),) = cursor.execute(_WHOLE_FORMS, values).fetchall()
+    return requests, entries, readable, apart
 
 
 def judged_key(form: str, subject: str, question: str, against: str, repeat: int) -> JudgedKey:
-    return JudgedKey(subject, "" if form.startswith(RUBRIC) else question, against, repeat)
+    return subject, "" if form.startswith(RUBRIC) else question, against, repeat
 
 
-def judgeable_conversations(
+def judgeable_items(
     cursor: duckdb.DuckDBPyConnection,
+    about: Literal["conversation", "answer"] = "conversation",
     selection: Selection | None = None,
     *,
     trials: Sequence[str] | None = None,
     wrong: bool = False,
     summarised: bool = False,
-) -> list[JudgeableConversation]:
-    """Return the selected conversations in a fixed shuffled order, so that the first N are a random sample.
+) -> list[JudgeableItem]:
+    """Return the selected conversations or free responses in a fixed shuffled order: the first N are a random sample.
 
-    ``trials`` overrides the selection. ``wrong``: only those after which an answer is wrong. ``summarised``: only those
-    with a summary.
+    ``trials`` overrides the selection. ``wrong``: only conversations after which an answer is wrong. ``summarised``:
+    only those with a summary.
     """
     select(cursor, selection if trials is None else Selection(trials=trials))
     verdicts = [verdict for verdict in COUNTED if verdict != "correct"] if wrong else None
-    rows = cursor.execute(_CONVERSATIONS, {"wrong": verdicts, "summarised": summarised}).fetchall()
-    return [JudgeableConversation(*row) for row in rows]
-
-
-def judgeable_answers(
-    cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None, *, trials: Sequence[str] | None = None
-) -> list[JudgeableConversation]:
-    """Return the selected free responses in a fixed shuffled order; ``trials`` overrides the selection."""
-    select(cursor, selection if trials is None else Selection(trials=trials))
-    return [JudgeableConversation(*row) for row in cursor.execute(_ANSWERS).fetchall()]
+    if about == "answer":
+        rows = cursor.execute(_ANSWERS).fetchall()
+    else:
+        rows = cursor.execute(_CONVERSATIONS, {"wrong": verdicts, "summarised": summarised}).fetchall()
+    return [JudgeableItem(*row) for row in rows]
 
 
 # Lines of versions up to 0.6 do not name the form of a review.
@@ -282,9 +250,8 @@ _JUDGEMENTS = f"""
         ORDER BY (judge_kind = 'person' OR value IS NOT NULL) DESC, judged_at DESC, place DESC) = 1
     ORDER BY form, judge_kind, judge, prompt_hash, question, subject, repeat, review_id"""
 _GIVEN = """
-    SELECT form, question, judge, prompt_hash, together, value, void, split_part(failure, ':', 1) AS failed,
-        quotations <> '[]' OR len(calls) = 0 AS evidence, len(calls) > 1 AS repaired, count(*)
-    FROM ({newest}) WHERE repeat = 1 GROUP BY ALL"""
+    SELECT form, question, judge, prompt_hash, together, value, count(*)
+    FROM ({newest}) WHERE repeat = 1 AND value IS NOT NULL AND NOT void GROUP BY ALL"""
 _JUDGED = """
     SELECT DISTINCT subject, question, against, repeat FROM judgements
     WHERE {same} AND judge = $name AND judge_kind = $kind AND prompt_hash = $prompt_hash AND together = $together
@@ -309,9 +276,10 @@ _WHOLE_FORMS = """
 JUDGEABLE = "end_reason IN ('final_diagnosis', 'no_question', 'turn_cap', 'end_tag', 'not_recorded')"
 """The condition of a conversation that can be judged."""
 _JUDGEABLE = """
-    SELECT chosen.trial_id, chosen.run_id, runs.doctor, chosen.case_key, chosen.content_hash,
+    chosen.trial_id, chosen.run_id, runs.doctor, chosen.case_key, chosen.content_hash,
         coalesce(chosen.specialty, ''), trials.seed, staffed"""
-_CONVERSATIONS = f"""{_JUDGEABLE}
+_CONVERSATIONS = f"""
+    SELECT 'talk:' || chosen.trial_id,{_JUDGEABLE}
     FROM chosen JOIN runs ON runs.run_id = chosen.run_id JOIN trials ON trials.trial_id = chosen.trial_id
     WHERE {JUDGEABLE} AND chosen.trial_id IN (SELECT trial_id FROM utterances WHERE role NOT IN ('patient', 'staff'))
         AND (NOT $summarised OR trials.summary IS NOT NULL)
@@ -319,7 +287,8 @@ _CONVERSATIONS = f"""{_JUDGEABLE}
             SELECT trial_id FROM verdicts
             WHERE format IN ('multi_turn', 'multi_turn_exam') AND list_contains($wrong, verdict)))
     ORDER BY md5(chosen.trial_id), chosen.trial_id"""
-_ANSWERS = f"""{_JUDGEABLE}, answers.format
+_ANSWERS = f"""
+    SELECT 'answer:' || chosen.trial_id || ':' || answers.format || ':frq',{_JUDGEABLE}
     FROM chosen JOIN runs ON runs.run_id = chosen.run_id JOIN trials ON trials.trial_id = chosen.trial_id
         JOIN answers ON answers.trial_id = chosen.trial_id
     WHERE question_type = 'frq' AND answers.status = 'answered' AND answers.response <> ''

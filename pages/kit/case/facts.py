@@ -19,10 +19,10 @@ from core.judging.form import form_named
 from core.judging.judgement import Judge, Quotation
 from core.measures.failures import agreement_with_people
 from core.measures.ledger import judge_key
-from core.measures.rubrics.scores import Outcome
+from core.measures.rubrics.reading import Outcome
 from core.stats.differences import PairedCounts
 from core.store.database import Store
-from core.store.queries.fact_sets import FactSet, facts_saved, save_facts
+from core.store.queries.fact_sets import SavedFacts, facts_saved, save_facts
 from core.store.queries.judged_facts import FORM, JudgedPatient, VerdictKind, judged_patients, judges
 from core.store.selection import Selection
 from core.text.facts import AtomicFact, facts_of, with_ids
@@ -51,7 +51,7 @@ _SHORT = 8
 
 
 @cached_query(entries=64)
-def _saved(case_key: str, content_hash: str, _case: Case) -> FactSet | None:
+def _saved(case_key: str, content_hash: str, _case: Case) -> SavedFacts | None:
     with Store().read() as cursor:
         return facts_saved(cursor, _case)
 
@@ -59,7 +59,7 @@ def _saved(case_key: str, content_hash: str, _case: Case) -> FactSet | None:
 def facts_in_use(case: Case) -> tuple[AtomicFact, ...]:
     """Return the facts of a case: the newest saved list, or the facts from rules if none is saved."""
     saved = _saved(case.case_key, case.content_hash, case)
-    return facts_of(case, saved.facts if saved else None)
+    return saved.facts if saved else facts_of(case)
 
 
 def draw_facts_ledger(case: Case, events: Sequence[Event], key: str) -> None:
@@ -196,21 +196,20 @@ def facts_table(facts: Sequence[AtomicFact]) -> pd.DataFrame:
 
 def facts_from(edited: pd.DataFrame) -> tuple[AtomicFact, ...]:
     """Return the edited facts without empty rows; new facts get an id."""
-    facts = []
-    for row in edited.fillna("").to_dict("records"):
-        if text := str(row["Fact"]).strip():
-            topic = row["Topic"] if row["Topic"] in TOPICS else "other"
-            facts.append(
-                AtomicFact(
-                    id=str(row["id"] or text),
-                    key=str(row["Label"] or topic),
-                    text=text,
-                    topic=topic,
-                    lay=str(row["As the patient says it"] or text),
-                    told=bool(row["Patient can tell"]),
-                )
-            )
-    return with_ids(facts)
+    rows = [(str(row["Fact"]).strip(), row) for row in edited.fillna("").to_dict("records")]
+    return with_ids(
+        AtomicFact(
+            id=str(row["id"] or text),
+            key=str(row["Label"] or topic),
+            text=text,
+            topic=topic,
+            lay=str(row["As the patient says it"] or text),
+            told=bool(row["Patient can tell"]),
+        )
+        for text, row in rows
+        for topic in (row["Topic"] if row["Topic"] in TOPICS else "other",)
+        if text
+    )
 
 
 def _save(case: Case, facts: Sequence[AtomicFact], made_by: str) -> None:

@@ -11,9 +11,8 @@ from core.jobs.judge import Judging
 from core.judging.form import RUBRIC, Form, FormQuestion
 from core.judging.form import forms as form_files
 from core.judging.judgement import Quotation
-from core.judging.words_rule import RULE_JUDGE
-from core.measures.rubrics.reading import read_outcomes, read_rubric_outcomes
-from core.measures.rubrics.scores import LEAST_JUDGED, Outcome, conversation_score
+from core.judging.rules import RULE_JUDGE
+from core.measures.rubrics.reading import LEAST_JUDGED, Outcome, conversation_score, read_outcomes, read_rubric_outcomes
 from core.reviews.rubrics import rubric_entries
 from core.store.database import Store
 from core.store.queries.judgements import judgements

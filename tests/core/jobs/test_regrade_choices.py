@@ -7,7 +7,7 @@ import pytest
 from core.cli.app import main
 from core.measures.accuracy import accuracy
 from core.measures.base import MetricRequest
-from core.measures.graders.choices import report
+from core.measures.graders.report import report_choices as report
 from core.store.database import Store
 from core.store.queries.grades import grade_history
 from tests.core.jobs.regrading import a_run, again, judged_before

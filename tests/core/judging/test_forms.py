@@ -82,7 +82,8 @@ def test_a_form_that_cannot_be_filled_in_is_refused_with_the_reason() -> None:
     assert wrong == []
     two = [QUESTION | {"cases": ["ours/1"]}, QUESTION | {"cases": ["ours/2"]}]
     assert Form.model_validate(form | {"questions": two, "decision": "majority", "reviewers": 3}).required == ("q", "q")
-    assert Form.model_validate({**form, "subject": "answer"}).about == "answer"
+    former = {"subject" if name == "about" else name: value for name, value in form.items()}
+    assert Form.model_validate(former | {"subject": "answer"}).about == "answer"
 
 
 def test_a_file_that_is_no_form_is_one_sentence_with_its_name(tmp_path: Path) -> None:
@@ -178,10 +179,10 @@ def test_the_status_of_a_judge_by_its_numbers() -> None:
     ]
     for n, share, consistency, of_each, expected in table:
         assert status_of(n, share, trust, consistency, of_each) == expected, (n, share, consistency, of_each)
-    measured = Agreement(60, 6, 0.9, NOTHING, 0.1, 1.0, 0.25, 0.0, NOTHING)
+    measured = Agreement(60, 0.9, NOTHING, 0.1, (1.0, 0.25))
     assert in_words("not calibrated", measured) == "not calibrated (n = 60, 90% equal, 25% where people say no)"
     assert in_words("not calibrated", measured._replace(n=0)).endswith("no verdict was judged by people")
-    assert "people never say no" in in_words("calibrated", measured._replace(specificity=nan))
+    assert "people never say no" in in_words("calibrated", measured._replace(of_each=(1.0, nan)))
 
 
 def test_errors_of_a_judge_differ_only_where_enough_cases_show_it() -> None:

@@ -113,7 +113,7 @@ def test_quoted_words_of_two_judges_overlap_by_message() -> None:
     first = quoting("Ada", Quotation(2, "do you have a fever"), Quotation(4, "Fever"))
     second = quoting(MODEL, Quotation(2, "a fever?"), Quotation(0, "invented fever", "unverified"))
     # both: a, fever of message 2; either: do you have a fever, and fever of message 4
-    assert [(overlap.shared, overlap.either) for overlap in quoted_words(first, second)] == [(2, 6)]
+    assert [numbers for _, *numbers in quoted_words(first, second)] == [[2, 6]]
     assert quoted_words(first, said(MODEL, "yes")) == []
 
 

@@ -18,7 +18,7 @@ from core.store.queries.answers import case_scores, results
 from core.store.queries.calls import calls_of, replies_cut
 from core.store.queries.cases import add_cases, case, cases
 from core.store.queries.grades import latest_grades
-from core.store.queries.judgements import add_judgements, judgeable_conversations, judgements
+from core.store.queries.judgements import add_judgements, judgeable_items, judgements
 from core.store.queries.run_cases import run_cases
 from core.store.queries.runs import run, runs
 from core.store.queries.scores import Summaries, summaries_by_run
@@ -128,9 +128,9 @@ def test_summaries_are_counted_that_state_what_no_message_states(filled: Store) 
     measure_trials(filled, [UnsaidInSummaries()])
     with filled.read() as cursor:
         assert summaries_by_run(cursor, ["run", "later"]) == {"run": Summaries(2, 2, 2)}
-        judgeable = judgeable_conversations(cursor, summarised=True)
+        judgeable = judgeable_items(cursor, summarised=True)
         assert {conversation.trial_id for conversation in judgeable} == {"run/1/0", "run/2/0"}
-        assert not judgeable_conversations(cursor, trials=["later/1/0"], summarised=True)
+        assert not judgeable_items(cursor, trials=["later/1/0"], summarised=True)
 
 
 def test_cases_come_back_as_they_were(filled: Store) -> None:

@@ -25,7 +25,7 @@ from core.journal import RowLine, WrittenLine, append_shared, journal_path, read
 from core.measures import agreement, base
 from core.measures.base import MetricRequest
 from core.measures.experts.adjudication import against_grader, decisions_of, pairs, shares
-from core.measures.graders.panels import corrected_of_review
+from core.measures.graders.agreement import corrected_of_review
 from core.paths import ROOT
 from core.reviews.answering import quotation_of, record
 from core.reviews.baseline import baseline_cases

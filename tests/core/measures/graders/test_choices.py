@@ -6,7 +6,7 @@ import pytest
 
 from core.events import Verdict
 from core.measures.graders.agreement import VerdictTable
-from core.measures.graders.choices import agreement_rows
+from core.measures.graders.report import choice_rows
 from core.store.queries.grades import VerdictCount
 
 
@@ -22,7 +22,7 @@ def test_agreement_and_both_accuracies_by_hand() -> None:
         count("set/2", 1, "incorrect", None, "ungradable"),
         count("set/2", 1, "incorrect", None, None),
     ]
-    (row,) = agreement_rows(VerdictTable(("mcq_loose", "mcq_strict", "openai/g"), counts))
+    (row,) = choice_rows(VerdictTable(("mcq_loose", "mcq_strict", "openai/g"), counts))
     # 2 + 2 of 6 answers agree; by the grader 2/3 of the first case and 1/3 of the second are right
     assert (row.estimate, row.n) == (pytest.approx(4 / 6), 6)
     assert (row["rule_only"], row["grader_only"]) == (1, 1)

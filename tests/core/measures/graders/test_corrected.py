@@ -9,8 +9,7 @@ import pytest
 from core.events import Verdict
 from core.measures.base import MetricRequest, Row
 from core.measures.experts.report import report
-from core.measures.graders.agreement import PANEL
-from core.measures.graders.panels import corrected_by_judge
+from core.measures.graders.agreement import PANEL, corrected_by_judge
 from core.reviews.reviewing import unblind
 from core.reviews.state import state_of
 from core.store.database import Store

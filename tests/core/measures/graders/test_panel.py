@@ -8,8 +8,15 @@ from core.errors import UsageError
 from core.events import Verdict
 from core.measures.accuracy import accuracy
 from core.measures.base import Row
-from core.measures.graders.agreement import PANEL, VerdictTable, majority, read_judged
-from core.measures.graders.panels import accuracy_by_judge, corrected_by_judge, members
+from core.measures.graders.agreement import (
+    PANEL,
+    VerdictTable,
+    accuracy_by_judge,
+    corrected_by_judge,
+    majority,
+    members,
+    read_judged,
+)
 from core.store.database import Store
 from core.store.queries.grades import VerdictCount
 from tests.core.measures.graders.graded import DOCTORS, OTHER, OWN, THIRD, store_graded

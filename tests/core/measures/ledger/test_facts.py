@@ -1,4 +1,4 @@
-"""Cases as atomic facts: from a profile, from free text by rule, or from a given list."""
+"""Cases as atomic facts: from a profile, or from free text by rule."""
 
 from __future__ import annotations
 
@@ -92,12 +92,6 @@ def test_ids_are_unique_and_stay_the_same() -> None:
 
     assert ids == ["pain", "pain-2", "no-fever"]
     assert ids == [fact.id for fact in facts_of(case.model_copy(update={"answer": "Gout"}))]
-
-
-def test_a_given_list_replaces_the_rules() -> None:
-    given_fact = AtomicFact(id="a", key="k", text="no fever", lay="no fever", told=True, topic="negatives")
-
-    assert facts_of(Case(**PLAIN, vignette="He has pain."), [given_fact]) == (given_fact,)
 
 
 def test_a_report_of_a_relative_is_no_family_history() -> None:

@@ -22,8 +22,7 @@ from core.judging.request import FormAnswer, Material, answers_in, judge_request
 from core.judging.rubric import rubric_of
 from core.measures import agreement
 from core.measures.base import MetricRequest, Row
-from core.measures.rubrics.reading import read_rubric_outcomes
-from core.measures.rubrics.scores import OTHER_SPEAKER, VOIDED
+from core.measures.rubrics.reading import OTHER_SPEAKER, VOIDED, read_rubric_outcomes
 from core.models.failures import RetryPolicy
 from core.models.registry import Registry, load_registry
 from core.models.settings import default_paths

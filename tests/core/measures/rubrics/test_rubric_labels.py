@@ -14,8 +14,7 @@ from core.judging.rubric import criterion
 from core.measures.calibration import calibrated_differences, calibrated_rows
 from core.measures.conversations import case_scores
 from core.measures.opinions import PEOPLE, Item, Opinions
-from core.measures.rubrics.reading import RubricReading, statements_by_condition
-from core.measures.rubrics.scores import JudgedConversation, Outcome, conversation_score
+from core.measures.rubrics.reading import JudgedConversation, Outcome, RubricReading, conversation_score, statements_by
 from core.stats.calibrated import JudgedItem
 from core.store.review_records import ReviewSampling
 
@@ -51,7 +50,7 @@ def statements_of(
     items = {f"talk:{t.trial_id}": Item(t.case_key, (t.model,), t.dataset, t.specialty) for t in conversations}
     samplings = dict.fromkeys((answer.subject for answer in decided), sampling)
     opinions = Opinions("rubric:demo", asked, decided=decided, items=items, samplings=samplings)
-    return statements_by_condition(RubricReading(conversations, None, opinions=[opinions]))
+    return statements_by(RubricReading(conversations, None, opinions=[opinions]))
 
 
 def test_a_condition_with_fewer_judged_criteria_keeps_its_own_score() -> None:

@@ -11,7 +11,7 @@ import pytest
 from core.errors import UsageError
 from core.judging.form import FormQuestion
 from core.measures.rubrics.readers import ReadRubric, import_rubric
-from core.measures.rubrics.scores import JudgedConversation, Outcome, Rule, conversation_score, length_adjusted
+from core.measures.rubrics.reading import JudgedConversation, Outcome, Rule, conversation_score
 
 
 def written(folder: Path, name: str, *records: Any) -> ReadRubric:
@@ -70,13 +70,13 @@ def test_livemedbench_clips_every_conversation(tmp_path: Path) -> None:
 
 
 def test_the_length_rule_adds_to_a_short_answer_and_subtracts_from_a_long_one(tmp_path: Path) -> None:
-    assert length_adjusted(1.0, 913) == pytest.approx(1.03196, abs=5e-6)
-    assert length_adjusted(1.0, 2_000) == 1.0
-    assert length_adjusted(0.5, 3_000) == pytest.approx(0.5 - 2 * 0.0147)
     criteria = written(tmp_path, "professional.json", HEALTHBENCH).form.questions
     short = conversation(criteria, "met", "met", "met", "not met", characters=913)
     assert conversation_score(short, "professional") == pytest.approx(1.03196, abs=5e-6)
     assert conversation_score(short, "points") == 1.0
+    for characters, expected in ((2_000, 1.0), (3_000, 1.0 - 2 * 0.0147)):
+        longer = conversation(criteria, "met", "met", "met", "not met", characters=characters)
+        assert conversation_score(longer, "professional") == pytest.approx(expected)
 
 
 def test_unjudged_criteria_leave_both_sums_and_those_that_do_not_apply_depend_on_the_rule(tmp_path: Path) -> None:

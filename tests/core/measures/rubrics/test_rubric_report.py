@@ -16,8 +16,8 @@ from core.judging.judgement import Judge, Judgement, Quotation
 from core.judging.rubric import rubric_of
 from core.measures import agreement
 from core.measures.base import MetricRequest, Row
+from core.measures.rubrics.reading import Outcome
 from core.measures.rubrics.report import report_criteria, report_differences, report_safety, report_scores
-from core.measures.rubrics.scores import Outcome
 from core.reviews.rubrics import save_rubric
 from core.store.database import Store
 from core.store.fold import fold

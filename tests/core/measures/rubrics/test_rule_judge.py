@@ -11,10 +11,10 @@ from core.jobs.ask_job import run_job
 from core.jobs.engine import Options
 from core.jobs.judge import Judging
 from core.judging.form import CANNOT_JUDGE, STATEMENT, FormQuestion
-from core.judging.words_rule import PRECISION, RULE_JUDGE, answer, answers, is_checkable
+from core.judging.rules import PRECISION, RULE_JUDGE, answer, answers, is_checkable
 from core.measures.base import MetricRequest, Row
+from core.measures.rubrics.reading import NO_RULE
 from core.measures.rubrics.report import report_criteria, report_scores
-from core.measures.rubrics.scores import NO_RULE
 from core.models.registry import load_registry
 from core.store.database import Store
 from tests.support.judged_rubric import store_judged
