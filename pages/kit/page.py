@@ -88,20 +88,27 @@ def draw_tabs(tabs: Mapping[str, tuple[Callable[[], None], str]], key: str) -> N
     draw_sections({title: partial(draw, *tab) for title, tab in tabs.items()}, key)
 
 
-def draw_folds(sections: Mapping[str, Callable[..., None]], *arguments: object) -> None:
+def draw_folds(
+    sections: Mapping[str, Callable[..., None]], *arguments: object, key: str = _SECTION, figure_first: bool = False
+) -> None:
     """Draw sections folded below each other, one of them open: the one in the URL, or the first.
 
-    The URL decides at every run, so that Back and Forward restore it. ``arguments`` are passed to the function that
-    draws the open section.
+    The URL parameter ``key`` decides at every run, so that Back and Forward restore it. ``arguments`` are passed to the
+    function that draws the open section. ``figure_first``: the first section has no frame while it is open, so that
+    its figure begins high.
     """
-    asked = st.query_params.get(_SECTION)
-    opened = asked if asked in (*sections, _CLOSED) else next(iter(sections))
+    first = next(iter(sections))
+    asked = st.query_params.get(key)
+    opened = asked if asked in sections or (asked == _CLOSED and not figure_first) else first
 
     def turn(title: str) -> None:
-        st.query_params[_SECTION] = _CLOSED if title == opened else title
+        st.query_params[key] = (first if figure_first else _CLOSED) if title == opened else title
 
     for title, draw in sections.items():
-        control = f"{_SECTION}_{title}"
+        if figure_first and title == first == opened:
+            draw(*arguments)
+            continue
+        control = f"{key}_{title}"
         st.session_state[control] = title == opened
         box = st.expander(title, key=control, on_change=turn, args=(title,))
         if title == opened:

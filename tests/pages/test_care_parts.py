@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
+from pages.quality.asked import consultations, history, missed
+
 from core.figures.shares import Segment, stacked
 from core.frameworks.automedic.measures.published import published_parts, published_r, published_summaries
 from core.measures.base import Row
-from pages.quality.asked import consultations, history, missed
 
 
 def test_a_consultation_is_told_in_counts() -> None:
