@@ -34,6 +34,7 @@ from core.measures.base import (
     add_extensions,
     section_of,
 )
+from core.measures.case_views import CaseView
 from core.measures.quality import Quality
 from core.stats.bootstrap import bootstrap_interval
 from core.stats.scores import score_interval
@@ -106,6 +107,11 @@ def qualities() -> list[Quality]:
     """Return the qualities that modules of measures declare, sorted by rank."""
     declared = [module.QUALITY for module in modules() if hasattr(module, "QUALITY")]
     return sorted(declared, key=lambda quality: quality.rank)
+
+
+def case_views() -> list[CaseView]:
+    declared = [module.CASE_VIEW for module in modules() if hasattr(module, "CASE_VIEW")]
+    return sorted(declared, key=lambda view: view.rank)
 
 
 class ScoreMeans:

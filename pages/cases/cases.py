@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import pandas as pd
@@ -12,10 +13,11 @@ from core.datasets.licences import texts_may_leave
 from core.datasets.lint import LintFinding
 from core.export.withheld import case_without_text
 from core.images import local_images
+from core.measures.registry import case_views
 from core.text.demographics import age_and_sex
 from core.text.profiles import REASONS
 from core.text.questions import question_kind
-from pages.cases.items import draw_items_of
+from pages.cases.declared import draw_of_case
 from pages.cases.labels import draw_label_editor, draw_labels_of
 from pages.cases.profile import draw_profile
 from pages.cases.sets import CaseEntry
@@ -192,7 +194,7 @@ def draw_case(name: str, case_key: str, entries: Sequence[CaseEntry], matches: S
     st.caption(" · ".join(f"{label}: {plain(text)}" for label, text in provenance.items() if text))
     panels = {
         "Profile": lambda: draw_profile(entry),
-        "Items": lambda: draw_items_of(case),
+        **{view.title: partial(draw_of_case, view, case) for view in case_views() if view.of_case},
         "Labels": lambda: draw_label_editor(name, [entry]),
     }
     panels[choose("Panel", list(panels), "cases_panel", shape="segments", hidden=True)]()

@@ -463,7 +463,7 @@ def _cell_value(name: str, value: Any, names: Mapping[str, str]) -> Any:
     if name == "p" or name.startswith(_ADJUSTED):
         return None if value is None else format_p(value)
     if isinstance(value, Mapping):
-        return excluded_in_words(value)
+        return excluded_in_words({names.get(str(reason), reason): number for reason, number in value.items()})
     return _word(name, value, names) if isinstance(value, str) else value
 
 

@@ -7,13 +7,13 @@ import pandas as pd
 from core.case import Case, Fact, Profile
 from core.datasets.lint import LintFinding
 from core.datasets.reading import ReadCases
+from core.frameworks.automedic.measures.suitability import published_for, published_table
 from core.store.queries.profiles import StoredProfile
 from core.text.profiles import Generated
 from pages.cases.cases import CaseFilter, cases_table
 from pages.cases.importing import preview_table, remarks_table
 from pages.cases.profile import fact_words, facts_from, facts_table
 from pages.cases.sets import CaseEntry
-from pages.cases.suitability import published_for, published_table
 from tests.core.store.builders import a_case
 
 AGE = Fact(key="age", value="4 years", lay="I am four")
@@ -145,10 +145,10 @@ def test_published_words_stand_next_to_a_data_set_of_the_same_name() -> None:
         "my-medqa": "",
     }
     assert {name: published_for(name).partition(" in the paper")[0] for name in named} == named
-    table = published_table().set_index("Data set")
-    assert table.loc["MedQA", "Suitable"] == "more than 90 %"
-    assert table.loc["MedMCQA", "Suitable"] == "10–15 %"
-    assert table.loc["MedXpertQA", "Suitable items"] == "1,955"
+    table = {row["Data set"]: row for row in published_table()}
+    assert table["MedQA"]["Suitable"] == "more than 90 %"
+    assert table["MedMCQA"]["Suitable"] == "10–15 %"
+    assert table["MedXpertQA"]["Suitable items"] == "1,955"
 
 
 def test_the_preview_names_every_row_by_its_place() -> None:
