@@ -426,7 +426,7 @@ def table_of(result: Result, names: Mapping[str, str], section: Section) -> pd.D
     for row in result.rows:
         cells = row.cells(plain=True) if isinstance(row, Row) else dict(row)
         line = {}
-        parts = (section.wide, *row.label) if section.wide and isinstance(row, Row) else ()
+        parts = _model_first(section.wide, row.label) if section.wide and isinstance(row, Row) else ()
         kept = (*parts, row.columns.estimate) if parts else section.columns or cells
         for name in dict.fromkeys(kept):
             if name not in cells or name == "notes":
@@ -443,6 +443,10 @@ def table_of(result: Result, names: Mapping[str, str], section: Section) -> pd.D
     table = pd.DataFrame(_across(lines, section) if section.wide else lines)
     types = {name: {type(line.get(name)) for line in lines} for name in map(str, table)}
     return table.astype({name: "Int64" for name, kinds in types.items() if kinds in ({int}, {int, NoneType})})
+
+
+def _model_first(wide: str, label: Mapping[str, Any]) -> list[str]:
+    return [wide, *sorted((part for part in label if part != wide), key=lambda part: part != "model")]
 
 
 def _across(lines: Sequence[Mapping[str, Any]], section: Section) -> list[dict[str, Any]]:
