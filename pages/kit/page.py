@@ -22,8 +22,8 @@ from pages.kit.seats import case_label
 from pages.kit.sessions import running_sessions
 
 _LOOKS_EVERY_S = 2.0
-_SECTION, _CLOSED = "section", "none"
-"""URL parameter with the title of the open section of ``draw_folds``, and its value if all are folded."""
+_SECTION = "section"
+"""URL parameter with the title of the open section of ``draw_folds``."""
 # Streamlit draws captions at 60 % opacity (4.06:1), and white on the primary colour of the dark theme (3.9:1).
 _CAPTIONS = 'body [data-testid="stCaptionContainer"] { opacity: 0.8; }'
 # Streamlit draws a table's toolbar over the end of what is above the table; it gets a strip of its own.
@@ -88,24 +88,21 @@ def draw_tabs(tabs: Mapping[str, tuple[Callable[[], None], str]], key: str) -> N
     draw_sections({title: partial(draw, *tab) for title, tab in tabs.items()}, key)
 
 
-def draw_folds(
-    sections: Mapping[str, Callable[..., None]], *arguments: object, key: str = _SECTION, figure_first: bool = False
-) -> None:
+def draw_folds(sections: Mapping[str, Callable[..., None]], *arguments: object, key: str = _SECTION) -> None:
     """Draw sections folded below each other, one of them open: the one in the URL, or the first.
 
     The URL parameter ``key`` decides at every run, so that Back and Forward restore it. ``arguments`` are passed to the
-    function that draws the open section. ``figure_first``: the first section has no frame while it is open, so that
-    its figure begins high.
+    function that draws the open section. The first section has no frame while it is open: its figure begins high.
     """
     first = next(iter(sections))
     asked = st.query_params.get(key)
-    opened = asked if asked in sections or (asked == _CLOSED and not figure_first) else first
+    opened = asked if asked in sections else first
 
     def turn(title: str) -> None:
-        st.query_params[key] = (first if figure_first else _CLOSED) if title == opened else title
+        st.query_params[key] = first if title == opened else title
 
     for title, draw in sections.items():
-        if figure_first and title == first == opened:
+        if title == first == opened:
             draw(*arguments)
             continue
         control = f"{key}_{title}"

@@ -49,7 +49,7 @@ def draw_quality(quality: Quality) -> None:
         offers = {"": replace(union(offers.values()), models=models)}
     selection = ask_selection(offers, "models", *quality.filters, base=Selection(frameworks=of), row=row)
     views = {view.title: partial(_draw_view, quality, view, selection, row) for view in quality.views}
-    draw_folds(views, key=f"{quality.key}_tab", figure_first=True)
+    draw_folds(views, key=f"{quality.key}_tab")
 
 
 def _draw_view(quality: Quality, view: View, selection: Selection, row: FilterRow) -> None:
