@@ -37,7 +37,7 @@ ASKED = replace(
 
 @dataclass(frozen=True)
 class Control:
-    """A control for an option of a metric: value → its name; the first value is chosen at first.
+    """A control for an option of a metric: value → its name; the first value is chosen at first, "" leaves it out.
 
     A function reads the names from the store. Without names it is a switch, which is on at first.
     """

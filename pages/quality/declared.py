@@ -18,11 +18,12 @@ from pages.kit.cached import read
 from pages.kit.cases import clear_parameters
 from pages.kit.controls import choose
 from pages.kit.conversation_list import draw_list
-from pages.kit.empty import draw_empty, draw_no_match
+from pages.kit.empty import draw_empty, draw_error, draw_no_match
 from pages.kit.figures import draw_conditions_behind
 from pages.kit.jobs import ask_budget, draw_job, draw_start
-from pages.kit.look import plain
+from pages.kit.look import QUESTION_TYPE, plain
 from pages.kit.navigation import link
+from pages.kit.notes import first_time
 from pages.kit.page import draw_folds
 from pages.kit.seats import ask_address, ask_seat, seat_problem
 from pages.kit.section import draw_section, section_result, words_of
@@ -63,7 +64,8 @@ def _draw_view(quality: Quality, view: View, selection: Selection, row: FilterRo
         title, heads = f"{first_name} minus {second_name}", {"after": first_name, "before": second_name}
         selection = replace(selection, conditions=(second, first))
     controls = dict.fromkeys(option for section in view.sections.values() for option in section.controls)
-    chosen = {option: _ask(quality, option, row) for option in controls if option in quality.controls}
+    asked = {option: _ask(quality, option, row) for option in controls if option in quality.controls}
+    chosen = {option: value for option, value in asked.items() if value is not None}
     lists = {f"{quality.key}_{name}": section for name, section in view.sections.items() if section.kind == "list"}
     shown = list[Result]()
     for number, (name, declared) in enumerate(view.sections.items()):
@@ -93,7 +95,8 @@ def _draw_listed(section: Section, selection: Selection, options: Mapping[str, A
     try:
         draw_list(section, selection, options, name)
     except AnamnesisError as error:
-        draw_empty(plain(str(error)))
+        if first_time(str(error)):
+            draw_error(error)
 
 
 def _narrow(lists: Mapping[str, Section], row: Row) -> None:
@@ -124,18 +127,18 @@ def _names_of(control: Control) -> Mapping[Any, str]:
 
 
 def _usual(control: Control) -> Any:
-    return next(iter(_names_of(control)), None if callable(control.names) else True)
+    return next(iter(_names_of(control)), "" if callable(control.names) else True)
 
 
 def _ask(quality: Quality, option: str, row: FilterRow) -> Any:
     control, key = quality.controls[option], f"{quality.key}_{option}"
     names = _names_of(control)
     if len(names) < 2 and (names or callable(control.names)):
-        return _usual(control)
+        return _usual(control) or None
     with row.popover():
         if not names:
             return st.toggle(control.label, value=True, key=key, bind="query-params", help=control.help or None)
-        return choose(control.label, list(names), key, names=names, help=control.help or None)
+        return choose(control.label, list(names), key, names=names, help=control.help or None) or None
 
 
 def _draw_words(words: Words, selection: Selection, chosen: Mapping[str, Any]) -> None:
@@ -154,7 +157,8 @@ def _draw_words(words: Words, selection: Selection, chosen: Mapping[str, Any]) -
         f"- **{plain(names[model])}.** {plain(' '.join(filter(None, (sentences, missed(facts, model)))))}"
         for model, sentences in list(said.items())[:_MOST_MODELS]
     ]
-    st.markdown("\n".join(listed))
+    if listed:
+        st.markdown("\n".join(listed))
 
 
 def _options(section: Section, chosen: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,25 +171,31 @@ def _draw_job(kind: type[AskJob[Any]], selection: Selection, key: str) -> None:
     if draw_job(kind, key):
         return
     with st.expander(f"{kind.title}: ask a model", icon=":material/quiz:", key=f"{key}_form"):
-        values, cast = dict[str, Any](), dict[str, str]()
+        values, cast, protocol = dict[str, Any](), dict[str, str](), ""
         with st.container(horizontal=True, vertical_alignment="bottom"):
             for option in kind.options():
-                value_type, help_ = (*get_args(option.annotation), "")[:2]
+                value_type, help_ = (*get_args(option.annotation), "", "")[:2]
                 name, choices = option.name, [c for part in get_args(value_type) for c in get_args(part)]
                 control = f"{key}_{name}"
-                if seat := next((seat for fw in frameworks().values() if (seat := seat_of(fw, name))), None):
+                seats = {fw.name: seat for fw in frameworks().values() if (seat := seat_of(fw, name))}
+                if seats:
+                    protocol = protocol or next(iter(seats))
                     if name != GRADER.role or values.get("question") != "mcq":
                         with st.container(width=280):
-                            cast[name] = values[name] = ask_seat(key, name, kinds=seat.rules, label=name.capitalize())
+                            rules = next(iter(seats.values())).rules
+                            cast[name] = values[name] = ask_seat(key, name, kinds=rules, label=name.capitalize())
                 elif choices:
-                    values[name] = choose(name.capitalize(), choices, control, help=help_, bound=False, width=160)
+                    label = name.capitalize()
+                    values[name] = choose(
+                        label, choices, control, names=QUESTION_TYPE, help=help_, bound=False, width=160
+                    )
                 elif "int" in str(value_type):
                     label = name.capitalize()
                     values[name] = st.number_input(label, 1, None, _LIMIT, key=control, help=help_, width=160)
         address, budget = None, None
         if any(map(is_model, cast.values())):
             address, budget = ask_address(key), ask_budget(f"{key}_budget")
-        if problem := seat_problem(CastNames("reference", **cast), address):
+        if problem := seat_problem(CastNames("reference", **cast), address, protocol):
             st.warning(plain(problem), icon=":material/key:")
             return
         job: AskJob[Any] = kind(**values, conversations=selection.of_conversations, base_url=address)  # type: ignore[call-arg]

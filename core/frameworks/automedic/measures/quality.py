@@ -87,9 +87,9 @@ def failures_of_trials(cursor: Cursor, selection: Selection) -> dict[str, str]:
     return {trial_id: ", ".join(dict.fromkeys(of_trial)) for trial_id, of_trial in kinds.items()}
 
 
-def weights_offered(store: Store) -> dict[str | None, str]:
+def weights_offered(store: Store) -> dict[str, str]:
     reviews = preference_reviews(store)
-    return {None: "Equal for all parts", **{review: f"Choices in {review}" for review in reviews}}
+    return {"": "Equal for all parts", **{review: f"Choices in {review}" for review in reviews}}
 
 
 def reviews_offered(store: Store) -> dict[str, str]:

@@ -70,7 +70,7 @@ QUALITY: Final = Quality(
     controls={
         "published": Control(
             "Published figures",
-            {**HISTORY_SETS, None: "None"},
+            {**HISTORY_SETS, "": "None"},
             "Liao et al. (arXiv 2309.02077), tables 2 and 3. They used other cases and items made by a model, so "
             "compare only the order of doctors.",
         ),
@@ -80,7 +80,7 @@ QUALITY: Final = Quality(
         "closing": Control(
             "At 100 %",
             {
-                None: "As usual",
+                "": "As usual",
                 "with": "With the doctor’s closing message",
                 "without": "Without the doctor’s closing message",
             },
