@@ -489,10 +489,10 @@ class Section:
     that shows them, by default Quality among the other measures.
 
     ``drawn`` returns the rows that the figure shows, from those of the result, the request and the options; ``across``
-    is the column along the horizontal axis of a ``scatter``. ``wide`` is the part of the label whose values become the
-    columns of the table. A ``list`` has a conversation behind each line, which the columns ``row_id`` identify: the
-    page narrows it by the columns ``narrowed``, says the columns ``note`` above the chosen conversation, and next to
-    it the ``panels``, tables by their titles.
+    is the column along the horizontal axis of a ``scatter``. ``wide`` is the part of the label whose values become
+    columns of the table, after those of the other parts in ``columns``. A ``list`` has a conversation behind each line,
+    which the columns ``row_id`` identify: the page narrows it by the columns ``narrowed``, says the columns ``note``
+    above the chosen conversation, and next to it the ``panels``, tables by their titles.
     """
 
     title: str

@@ -426,8 +426,8 @@ def table_of(result: Result, names: Mapping[str, str], section: Section) -> pd.D
     for row in result.rows:
         cells = row.cells(plain=True) if isinstance(row, Row) else dict(row)
         line = {}
-        parts = _model_first(section.wide, row.label) if section.wide and isinstance(row, Row) else ()
-        kept = (*parts, row.columns.estimate) if parts else section.columns or cells
+        wide = (section.wide, *section.columns, row.columns.estimate) if section.wide and isinstance(row, Row) else ()
+        kept = wide or section.columns or cells
         for name in dict.fromkeys(kept):
             if name not in cells or name == "notes":
                 continue
@@ -445,17 +445,14 @@ def table_of(result: Result, names: Mapping[str, str], section: Section) -> pd.D
     return table.astype({name: "Int64" for name, kinds in types.items() if kinds in ({int}, {int, NoneType})})
 
 
-def _model_first(wide: str, label: Mapping[str, Any]) -> list[str]:
-    return [wide, *sorted((part for part in label if part != wide), key=lambda part: part != "model")]
-
-
 def _across(lines: Sequence[Mapping[str, Any]], section: Section) -> list[dict[str, Any]]:
     """Return one line for the lines that differ in the part ``wide`` alone, whose values are its columns."""
     head, joined = section.heads.get(section.wide) or _head(section.wide), dict[tuple[Any, ...], dict[str, Any]]()
     for line in lines:
         *_, estimate = (name for name in line if name != "From")
         label = {name: value for name, value in line.items() if name not in (head, estimate)}
-        joined.setdefault(tuple(label.values()), label)[line[head]] = line[estimate]
+        key = tuple(value for name, value in label.items() if name != "From")
+        joined.setdefault(key, label)[line[head]] = line[estimate]
     return list(joined.values())
 
 

@@ -9,6 +9,7 @@ from core.measures.registry import qualities, sections
 from core.measures.repeatability import POWER, REPEATABILITY
 from core.measures.spend import SPEND
 from pages.kit.choice import draw_chosen
+from pages.kit.navigation import go_to
 from pages.kit.page import draw_sections as draw_tabs
 from pages.kit.page import lead_from, show
 from pages.quality.declared import draw_quality
@@ -35,14 +36,14 @@ _FORMER_CASES = {"care_case": ("care_model", "care_items"), "history_case": ("hi
 
 
 def _from_former() -> None:
-    query = st.query_params
-    for former, name in _FORMER.items():
-        if former in query:
-            query[name] = query.get_all(former)
-            del query[former]
+    """Open the page again under the present parameters, because controls read the address at the start of a run."""
+    query = {name: st.query_params.get_all(name) for name in st.query_params}
+    today = {_FORMER.get(name, name): values for name, values in query.items()}
     for case, (model, line) in _FORMER_CASES.items():
-        if case in query and model in query:
-            query[line] = f"{query.pop(model)}|{query.pop(case)}"
+        if case in today and model in today:
+            today[line] = [f"{today.pop(model)[0]}|{today.pop(case)[0]}"]
+    if today.keys() != query.keys():
+        go_to("quality", **today)
 
 
 def draw_page() -> None:

@@ -174,6 +174,7 @@ DOCTORS = Section(
     controls=("published",),
     kind="table",
     wide="measure",
+    columns=("model",),
     heads=_HEADS,
     help="ROUGE-1 of stemmed words: the patient’s against the values of the case’s items, the doctor’s questions "
     "against their keys. Means over a case’s conversations, then over cases. Intervals and counts stand in the table "
