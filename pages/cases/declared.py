@@ -15,7 +15,7 @@ from pages.kit.controls import choose, choose_several
 from pages.kit.jobs import draw_judging
 from pages.kit.look import FIELD, REASON, plain
 from pages.kit.names import dataset_name
-from pages.kit.section import draw_section
+from pages.kit.section import draw_section, section_result
 
 _SAMPLE = 500
 """Cases that a slow view reads at once."""
@@ -34,9 +34,12 @@ def draw_view(view: CaseView, name: str, entries: Sequence[CaseEntry]) -> None:
         st.info(f"**Published** ({view.source}): {plain(printed)}.", icon=":material/menu_book:")
     if without:
         st.info(view.empty, icon=":material/person_search:")
-    for number, (key, section) in enumerate({} if without else view.sections.items()):
-        names = {name: dataset_name(name), **_WORDS}
-        draw_section(section, Selection(), options={**options}, names=names, name=f"{name}-{key}", titled=number > 0)
+    drawn = False
+    for key, section in () if without else view.sections.items():
+        if section_result(section, Selection(), {**section.options, **options}).rows:
+            names = {name: dataset_name(name), **_WORDS}
+            draw_section(section, Selection(), options=options, names=names, name=f"{name}-{key}", titled=drawn)
+            drawn = True
     if view.about:
         st.caption(view.about)
     kinds = {kind.title: kind for kind in (jobs()[job] for job in view.jobs)}

@@ -79,11 +79,11 @@ def lead_from(key: str, value: str, page: str, **query: str) -> None:
 
 
 def draw_tabs(tabs: Mapping[str, tuple[Callable[[], None], str]], key: str) -> None:
-    """Draw tabs by their titles, each with its caption; the URL parameter ``key`` stores which one is open."""
+    """Draw tabs by their titles, each with a caption below; the URL parameter ``key`` stores which one is open."""
 
     def draw(content: Callable[[], None], caption: str) -> None:
-        st.caption(caption)
         content()
+        st.caption(caption)
 
     draw_sections({title: partial(draw, *tab) for title, tab in tabs.items()}, key)
 

@@ -136,8 +136,8 @@ SHARE = replace(
         "Suitable cases",
         "reasons",
         kind="table",
-        columns=("suitable", "judged", "cases", "share", "ci_low", "ci_high", "made_by"),
-        heads={"judged": "Assessed", "cases": "Of", "made_by": "Profiles by"},
+        columns=("suitable", "judged", "cases", "share", "ci_low", "ci_high"),
+        heads={"judged": "Assessed", "cases": "Of"},
         help="Suitable among the assessed cases, with Wilson’s interval. A case’s newest profile counts.",
     ),
     folded=False,
@@ -233,7 +233,7 @@ def published_table() -> list[dict[str, str]]:
 
 CASE_VIEW: Final = CaseView(
     "Suitability",
-    {"suitable": SHARE, "reasons": REASONS, "fields": FIELDS},
+    {"fields": FIELDS, "suitable": SHARE, "reasons": REASONS},
     by_set={"outcomes": OUTCOMES_BY_SET, "fields-by-set": FIELDS_BY_SET},
     jobs=("profiles",),
     assessed=True,

@@ -216,7 +216,7 @@ def items_of_case(store: Store, case: Case) -> tuple[str, list[dict[str, str]]]:
 
 CASE_VIEW: Final = CaseView(
     "Items",
-    {"sizes": SIZES, "keys": KEYS},
+    {"keys": KEYS, "sizes": SIZES},
     about="A case is divided into items: a topic to ask about, and the case’s words on it.",
     jobs=("items", "openings"),
     slow=True,
