@@ -92,7 +92,11 @@ FACETS = {
         lambda entry: {finding.fault for finding in entry.findings} or {_NONE},
         lambda present: {fault: fault_words(fault) for fault in sorted(present - {_NONE})} | {_NONE: "No finding"},
     ),
-    "asks_for": Facet("Asks for", lambda entry: {question_kind(entry.case)}, lambda present: dict(ASKS_FOR)),
+    "asks_for": Facet(
+        "Asks for",
+        lambda entry: {question_kind(entry.case)},
+        lambda present: {str(kind): words for kind, words in ASKS_FOR.items()},
+    ),
     "pictures": Facet("Pictures", lambda entry: {pictured(entry)}, lambda present: PICTURED),
 }
 """Last part of the key → filter."""
@@ -167,7 +171,7 @@ def draw_case(name: str, case_key: str, entries: Sequence[CaseEntry], matches: S
     _draw_findings(entry.findings, answer_shown)
     provenance = {"Source": case.source, "Licence": case.licence}
     st.caption(" · ".join(f"{label}: {plain(text)}" for label, text in provenance.items() if text))
-    panels = {
+    panels: dict[str, Callable[[], None]] = {
         "Profile": lambda: draw_profile(entry),
         **{view.title: partial(draw_of_case, view, case) for view in case_views() if view.of_case},
         "Labels": lambda: draw_label_editor(name, [entry]),

@@ -54,7 +54,7 @@ def _draw_making(kinds: dict[str, type[AskJob[Any]]], cases: tuple[Case, ...]) -
         title = choose("Make", list(kinds), "cases_make_kind", bound=False, shape="segments")
     help_ = "Also for cases that this model was asked about; the new result counts."
     again = st.checkbox("Make existing ones again", key="cases_make_again", help=help_)
-    draw_judging(kinds[title](cases, "", again), "cases_make")  # type: ignore[call-arg]
+    draw_judging(kinds[title](cases, "", again), "cases_make")  # type: ignore[arg-type,call-arg]
 
 
 def draw_by_set(view: CaseView, assessed: Sequence[str]) -> None:

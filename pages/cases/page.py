@@ -1,6 +1,6 @@
 """The stored data sets: their cases with findings and profiles, suitability, import, deletion."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Literal
@@ -233,7 +233,7 @@ def draw_data_set(data_set: Overview) -> None:
     if opened := st.query_params.get("case"):
         draw_opened(data_set.name, opened, entries)
         return
-    sections = {
+    sections: dict[str, Callable[..., None]] = {
         "Cases": lambda: draw_cases(data_set.name, entries),
         **{view.title: partial(draw_view, view, data_set.name, entries) for view in case_views()},
         "Labels": lambda: draw_labels(data_set.name, entries),

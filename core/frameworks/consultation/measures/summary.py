@@ -405,6 +405,8 @@ def _rows_of(request: MetricRequest, part: HistoryPart, table: pd.DataFrame, cor
             return group_rows(table, MEASURES)
         case "uncovered":
             return uncovered_rows(table)
+        case "cases":
+            return []  # lines of a list
         case "virtues":
             selected = conditions(request.store, request.selection)
             patients = {condition.name: condition.newest.patient for condition in selected}
