@@ -67,7 +67,7 @@ def _draw_view(quality: Quality, view: View, selection: Selection, row: FilterRo
     asked = {option: _ask(quality, option, row) for option in controls if option in quality.controls}
     chosen = {option: value for option, value in asked.items() if value is not None}
     lists = {f"{quality.key}_{name}": section for name, section in view.sections.items() if section.kind == "list"}
-    shown = list[Result]()
+    shown, job = list[Result](), jobs()[view.job] if view.job else None
     for number, (name, declared) in enumerate(view.sections.items()):
         options = {**declared.options, **{option: chosen[option] for option in declared.controls if option in chosen}}
         key = f"{quality.key}_{name}"
@@ -82,8 +82,8 @@ def _draw_view(quality: Quality, view: View, selection: Selection, row: FilterRo
         shown += [result] if result else []
         if number == 0 and view.words is not None:
             _draw_words(view.words, selection, chosen)
-    if view.job:
-        _draw_job(jobs()[view.job], selection, f"{quality.key}_{view.job}")
+        if job is not None and job.report == section.metric.name:
+            _draw_job(job, selection, f"{quality.key}_{view.job}", expanded=result is None)
     models = {row.label["model"] for result in shown for row in result.figures if row.label.get("model")}
     if models and not view.everything:
         draw_conditions_behind(models | set(selection.conditions or ()), selection, "these models")
@@ -166,11 +166,11 @@ def _options(section: Section, chosen: Mapping[str, Any]) -> dict[str, Any]:
     return {**controls, **section.options}
 
 
-def _draw_job(kind: type[AskJob[Any]], selection: Selection, key: str) -> None:
+def _draw_job(kind: type[AskJob[Any]], selection: Selection, key: str, *, expanded: bool) -> None:
     """Draw the form of a job on the selected conversations from its options, or its progress."""
     if draw_job(kind, key):
         return
-    with st.expander(f"{kind.title}: ask a model", icon=":material/quiz:", key=f"{key}_form"):
+    with st.expander(f"{kind.title}: ask a model", icon=":material/quiz:", expanded=expanded, key=f"{key}_form"):
         values, cast, protocol = dict[str, Any](), dict[str, str](), ""
         with st.container(horizontal=True, vertical_alignment="bottom"):
             for option in kind.options():

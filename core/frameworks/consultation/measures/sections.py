@@ -57,7 +57,7 @@ VIRTUE_RULES: Final = (
     "one conversation open its facts on **Conversations**."
 )
 THIRDS: Final = {"1": "Least uncovered", "2": "Middle", "3": "Most uncovered"}
-GROUPS: Final = {"1": "Fewest items", "2": "Middle", "3": "Most items"}
+GROUPS: Final = {1: "Fewest", 2: "Middle", 3: "Most"}
 _DONE: Final = "Dialogue done, %"
 _WORDS: Final[dict[str, str]] = {
     **{measure: name for measure, (name, _) in MEASURE.items()},
@@ -94,6 +94,18 @@ def reached(rows: Sequence[Row], request: MetricRequest, options: Mapping[str, A
 def comparable(rows: Sequence[Row], request: MetricRequest, options: Mapping[str, Any]) -> list[Row]:
     """Return the rows that share an axis: shares on more than one case, without lengths."""
     return [row for row in rows if row.label["measure"] not in LENGTHS and (row.n or 0) > 1]
+
+
+def by_group(rows: Sequence[Row], request: MetricRequest, options: Mapping[str, Any]) -> list[Row]:
+    """Return the rows with the number of items in the name of their group of cases."""
+
+    def named(row: Row) -> str:
+        least, most = row.label["least_items"], row.label["most_items"]
+        return f"{GROUPS[row.label['group']]}: {least if least == most else f'{least}–{most}'} items"
+
+    return [
+        replace(row, label={**{p: row.label[p] for p in ("model", "measure")}, "group": named(row)}) for row in rows
+    ]
 
 
 def by_solver(rows: Sequence[Row], request: MetricRequest, options: Mapping[str, Any]) -> list[Row]:
@@ -303,6 +315,8 @@ ORDER = Section(
 TOLD = replace(
     ORDER,
     title="Topics that patients told, by their words",
+    kind="heat",
+    by_size=False,
     estimate="told",
     axis="Conversations in which it is told",
     columns=("model", "topic", "told_mean", "told_ci_low", "told_ci_high", "told_n_cases"),
@@ -322,7 +336,8 @@ BY_ITEMS = Section(
     help="Three equal groups of the selected cases by their number of items.",
     heads={**_HEADS, "group": "Cases with", "least_items": "Items from", "most_items": "Items to"},
     columns=("model", "group", "least_items", "most_items", "measure", *_MEAN),
-    words={**_WORDS, **GROUPS},
+    drawn=by_group,
+    words=_WORDS,
     folded=True,
     page="quality",
 )
