@@ -242,7 +242,10 @@ def draw_cases(name: str, entries: Sequence[CaseEntry]) -> None:
         draw_no_match("No case matches.", *_KEYS)
         return
     page_entries = matches[(page - 1) * PAGE : page * PAGE]
-    columns = {"Case": st.column_config.TextColumn(pinned=True), "Vignette": st.column_config.TextColumn(width="large")}
+    columns = {
+        "Case": st.column_config.TextColumn(pinned=True, width=160),
+        "Vignette": st.column_config.TextColumn(width="large"),
+    }
 
     def choose(row: int) -> None:
         st.query_params["case"] = page_entries[row].case.case_key

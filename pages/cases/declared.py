@@ -37,7 +37,7 @@ def draw_view(view: CaseView, name: str, entries: Sequence[CaseEntry]) -> None:
     drawn = False
     for key, section in () if without else view.sections.items():
         if section_result(section, Selection(), {**section.options, **options}).rows:
-            names = {name: dataset_name(name), **_WORDS}
+            names = {name: dataset_name(name), **(_WORDS if view.assessed else {})}
             draw_section(section, Selection(), options=options, names=names, name=f"{name}-{key}", titled=drawn)
             drawn = True
     if view.about:

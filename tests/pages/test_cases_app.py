@@ -188,7 +188,9 @@ def test_a_model_makes_items_and_dropped_values_are_counted(
         run_until(app, lambda page: page.success)
     assert trouble(app) == []
     assert "2 of 6 values are not in their vignettes" in words(app).replace("\\", "")
-    sizes = next(table.value for table in app.dataframe if "Words of M" in table.value.columns).set_index("Data set")
+    sizes = next(table.value for table in app.dataframe if "Words of the case" in table.value.columns).set_index(
+        "Data set"
+    )
     assert sizes.loc["two", "Items"] == 2
 
 

@@ -173,18 +173,18 @@ SIZES = Section(
     heads={
         "dataset": "Data set",
         "choices": "Choices",
-        "information_words": "Words of M",
-        "opening_words": "Words of P0",
+        "information_words": "Words of the case",
+        "opening_words": "Words of the opening",
         "items": "Items",
         "items_low": "Items, low",
         "items_high": "Items, high",
-        "covered": "M in items",
+        "covered": "Words in items",
         "items_by": "Items by",
         "openings_by": "Openings by",
     },
     words=_MAKERS,
-    help="Means over cases. M is the information about the patient, P0 the request that opens the consultation. M in "
-    "items: the share of the words of M that are in an item.",
+    help="Means over cases: words of the information about the patient, and of the request that opens the "
+    "consultation. Words in items: the share of the words of the case that are in an item.",
     page="cases",
 )
 KEYS = Section(
