@@ -162,7 +162,7 @@ def test_a_failure_opens_its_conversation_at_the_message_that_shows_it(open_care
     texts = [element.value.replace("\\", "") for element in app.markdown]
     assert any(value.endswith("When?") for value in texts)
     assert not any("<patient>When?" in value for value in texts), "of a part of a conversation too, tags are not shown"
-    assert "Role-breaking" in words(app)
+    assert "Failure: Role-breaking" in text(app)
 
 
 @pytest.mark.slow
@@ -188,7 +188,7 @@ def test_ratings_are_shown_with_the_raters_words(open_care: Open) -> None:
     assert len(listed) == 9
     assert listed["The rater’s words"].iloc[0] == "I would give 1."
     # the rating in the address is opened
-    assert "Rating: 4" in words(app)
+    assert "Rating: 4" in text(app)
     assert "I would give 4." in text(app)
     assert any("One two three four five six seven eight?" in element.value for element in app.markdown)
     app.multiselect(key="care_ratings_rating").set_value(["4"]).run()
