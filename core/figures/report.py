@@ -15,8 +15,10 @@ from core.case import SPECIALTIES
 from core.errors import UsageError
 from core.events import FORMATS, QUESTION_TYPES
 from core.figures.curves import Point, curves
+from core.figures.heat import AGREEMENT, HeatCell, heat
 from core.figures.legend import with_legend_room
 from core.figures.marks import Mark, bars, dots
+from core.figures.scatter import Spot, StraightLine, scatter
 from core.figures.shares import Segment, stacked
 from core.figures.style import FALL, GREY, MARGIN, PALETTE, RISE, Axis, text_on
 from core.measures.base import DIFFERENCES, Note, Row, counts_in_words
@@ -59,10 +61,11 @@ def whole_caption(rows: Sequence[Row], notes: Sequence[Note]) -> str:
 def chart_of(
     rows: Sequence[Row],
     *,
-    kind: Literal["auto", "bars", "dots", "curve", "shares"] = "auto",
+    kind: Literal["auto", "bars", "dots", "curve", "shares", "scatter", "heat"] = "auto",
     series: str = "",
     place: str = "",
     panel: str = "",
+    across: str = "",
     axis: str = "",
     names: Mapping[str, str] | None = None,
     colours: Mapping[str, str] | None = None,
@@ -77,10 +80,13 @@ def chart_of(
     Args:
         rows: The rows of one metric.
         kind: ``curve`` has ``place``, a number, along its axis; ``shares`` has a bar for each place, made of the shares
-            of the series, in the order of ``colours``; ``auto`` chooses bars or dots.
+            of the series, in the order of ``colours``; ``scatter`` has the column ``across`` along its axis, a symbol
+            for each ``place``, and a line for each row with a ``slope`` and no estimate; ``heat`` has a line of
+            cells, shares, for each ``place``, a column for each of the series; ``auto`` chooses bars or dots.
         series: Part of the labels that makes the colours.
         place: Part of the labels that makes the places.
         panel: Part of the labels that makes the panels.
+        across: Column of the rows along the horizontal axis of a ``scatter``, with its bounds as _low and _high.
         axis: Title of the axis.
         names: Value of a label → its name in the figure.
         colours: Value of a label → its colour.
@@ -97,6 +103,10 @@ def chart_of(
     palette = {value: PALETTE[number % len(PALETTE)] for number, value in enumerate(series_names)}
     inks = {value: (colours or {}).get(value, ink) for value, ink in palette.items()}
     chart = _Chart(layout, scale, word, series_names, inks, dark)
+    if kind == "heat":
+        return _heat(chart)
+    if kind == "scatter":
+        return _scatter(rows, chart, place, across)
     if kind == "shares":
         order = [value for value in colours or {} if value in inks]
         return _shares(rows, chart, list(dict.fromkeys([*order, *inks])), axis)
@@ -141,6 +151,50 @@ def _curves(rows: Sequence[Row], chart: _Chart) -> go.Figure:
     ]
     along = Axis(chart.word("", place).replace("_", " ").capitalize(), None, "~g", None, "g")
     return curves(points, chart.names, chart.inks, along, chart.scale or Axis(), dark=chart.dark)
+
+
+def _heat(chart: _Chart) -> go.Figure:
+    rows, _, series, place, _ = chart.layout
+    by_cell = {(row.label.get(place), str(row.label.get(series))): row for row in rows}
+    lines = {value: chart.word(place, value) for value in _values(rows, place)}
+
+    def cell(line: Any, column: str) -> HeatCell:
+        row = by_cell.get((line, column))
+        if row is None or row.estimate is None:
+            return HeatCell(None, "–")
+        interval = f" ({row.low:.2f} – {row.high:.2f})" if row.low is not None else ""
+        words = [chart.names[column], lines[line], f"{row.estimate:.3f}{interval}", _basis(row)]
+        return HeatCell(row.estimate, f"{row.estimate:.2f}", "<br>".join(filter(None, words)))
+
+    cells = [[cell(line, column) for column in chart.names] for line in lines]
+    return heat(cells, list(chart.names.values()), list(lines.values()), AGREEMENT, row=26, dark=chart.dark)
+
+
+def _scatter(rows: Sequence[Row], chart: _Chart, place: str, across: str) -> go.Figure:
+    series, word = chart.layout.series, chart.word
+    kinds = {str(value): word(place, value) for value in _values(chart.layout.rows, place)}
+    spots = [
+        Spot(
+            str(row.label[series]),
+            row.estimate,
+            row.more[across],
+            (row.more.get(f"{across}_low"), row.more.get(f"{across}_high")),
+            (row.low, row.high),
+            str(row.label.get(place, "")),
+            words=", ".join(filter(None, [kinds.get(str(row.label.get(place, ""))), _basis(row)])),
+            published=bool(row.source),
+            data=(str(number),),
+        )
+        for number, row in enumerate(rows)
+        if row.estimate is not None
+    ]
+    lines = [StraightLine("No difference", 1.0, dotted=True)] * any(row.estimate is None for row in rows)
+    for number, row in enumerate(row for row in rows if row.estimate is None and row.more["slope"] is not None):
+        name, ink = word("", row.label[series]), PALETTE[-1 - number % len(PALETTE)] if number else ""
+        lines.append(StraightLine(name, row.more["slope"], row.more["intercept"], ink))
+    along = Axis(word("", across))
+    up = chart.scale or Axis()
+    return scatter(spots, chart.names, chart.inks, along, up, kinds=kinds, lines=lines, dark=chart.dark)
 
 
 def _shares(rows: Sequence[Row], chart: _Chart, values: Sequence[str], title: str) -> go.Figure:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar
@@ -21,7 +21,7 @@ import core.measures
 from core.asking.scene import Dialogue
 from core.callbacks import ProgressCallback, StopCallback
 from core.case import Case
-from core.events import EndReason, Format, QuestionType
+from core.events import EndReason, Event, Format, QuestionType
 from core.frameworks.starts import Start
 from core.judging.judgement import Judge
 from core.paths import extensions
@@ -487,6 +487,12 @@ class Section:
     ``cell_behind`` returns, for the selection, a line of the result and a column, what a click on this cell opens: what
     it counts, and in which selection. A module of measures lists its sections as ``SECTIONS``; ``page`` is the page
     that shows them, by default Quality among the other measures.
+
+    ``drawn`` returns the rows that the figure shows, from those of the result, the request and the options; ``across``
+    is the column along the horizontal axis of a ``scatter``. ``wide`` is the part of the label whose values become
+    columns of the table, after those of the other parts in ``columns``. A ``list`` has a conversation behind each line,
+    which the columns ``row_id`` identify: the page narrows it by the columns ``narrowed``, says the columns ``note``
+    above the chosen conversation, and next to it the ``panels``, tables by their titles.
     """
 
     title: str
@@ -508,6 +514,13 @@ class Section:
     colours: Mapping[str, str] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
     folded: bool = False
+    drawn: Callable[[Sequence[Row], MetricRequest, Mapping[str, Any]], Sequence[Row]] | None = None
+    across: str = ""
+    wide: str = ""
+    narrowed: tuple[str, ...] = ()
+    row_id: tuple[str, ...] = ("trial_id",)
+    note: tuple[str, ...] = ()
+    panels: Callable[[Store, Case, Sequence[Event]], Mapping[str, Sequence[Mapping[str, Any]]]] | None = None
     cell_behind: Callable[[Selection, Mapping[str, Any], str], tuple[Selection, Counted] | None] | None = None
     help: str = ""
     page: str = ""

@@ -34,6 +34,8 @@ from core.measures.base import (
     add_extensions,
     section_of,
 )
+from core.measures.case_views import CaseView
+from core.measures.quality import Quality
 from core.stats.bootstrap import bootstrap_interval
 from core.stats.scores import score_interval
 from core.store.queries.scores import case_means, evidence
@@ -99,6 +101,17 @@ def sections(page: str) -> list[Section]:
         without_page = [metric for metric in metrics().values() if not metric.page]
         on_page += [section_of(metric) for metric in without_page if metric.name not in declared_metrics]
     return on_page
+
+
+def qualities() -> list[Quality]:
+    """Return the qualities that modules of measures declare, sorted by rank."""
+    declared = [module.QUALITY for module in modules() if hasattr(module, "QUALITY")]
+    return sorted(declared, key=lambda quality: quality.rank)
+
+
+def case_views() -> list[CaseView]:
+    declared = [module.CASE_VIEW for module in modules() if hasattr(module, "CASE_VIEW")]
+    return sorted(declared, key=lambda view: view.rank)
 
 
 class ScoreMeans:

@@ -1,8 +1,8 @@
 """The cases of a data set: a list with filters, and one case with its findings, profile, items and labels."""
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import pandas as pd
@@ -12,10 +12,11 @@ from core.datasets.licences import texts_may_leave
 from core.datasets.lint import LintFinding
 from core.export.withheld import case_without_text
 from core.images import local_images
+from core.measures.registry import case_views
 from core.text.demographics import age_and_sex
 from core.text.profiles import REASONS
 from core.text.questions import question_kind
-from pages.cases.items import draw_items_of
+from pages.cases.declared import draw_of_case
 from pages.cases.labels import draw_label_editor, draw_labels_of
 from pages.cases.profile import draw_profile
 from pages.cases.sets import CaseEntry
@@ -35,42 +36,10 @@ _WIDTH = 224
 """Width in pixels of a control in the row of filters."""
 PAGE_NAME = "cases_page"
 """URL parameter of the list’s page number."""
-_FILTERS = tuple(
-    f"cases_{name}" for name in ("words", "specialties", "suitability", "profile", "findings", "asks_for", "pictures")
-)
 SUITABLE, UNKNOWN = "suitable", "unknown"
 PICTURED = {"with": "With picture", "address": "Address only", "without": "Without"}
 """Result of ``pictured`` → label."""
 _NONE = "none"
-
-
-@dataclass(frozen=True)
-class CaseFilter:
-    """Filters of the list; an empty filter keeps every case. ``words`` are looked for in all texts of a case."""
-
-    words: str = ""
-    specialties: tuple[str, ...] = ()
-    suitability: tuple[str, ...] = ()
-    makers: tuple[str, ...] = ()
-    faults: tuple[str, ...] = ()
-    pictures: tuple[str, ...] = ()
-    asks_for: tuple[str, ...] = ()
-
-    def fits(self, entry: CaseEntry) -> bool:
-        return (
-            (not self.specialties or entry.specialty in self.specialties)
-            and (not self.suitability or suitability(entry) in self.suitability)
-            and (not self.makers or maker(entry) in self.makers)
-            and (not self.faults or not self.faults_of(entry).isdisjoint(self.faults))
-            and (not self.pictures or pictured(entry) in self.pictures)
-            and (not self.asks_for or question_kind(entry.case) in self.asks_for)
-            and (not self.words or self.words.lower() in _searchable_text(entry))
-        )
-
-    @staticmethod
-    def faults_of(entry: CaseEntry) -> set[str]:
-        """Return the faults of a case, or ``{"none"}``."""
-        return {finding.fault for finding in entry.findings} or {_NONE}
 
 
 def suitability(entry: CaseEntry) -> str:
@@ -92,12 +61,62 @@ def pictured(entry: CaseEntry) -> str:
     return "with" if local_images(entry.case.images) else "address" if entry.case.images else "without"
 
 
-def ask_filter(entries: Sequence[CaseEntry]) -> CaseFilter:
-    kinds = {pictured(entry) for entry in entries}
-    question_kinds = [kind for kind in ASKS_FOR if any(question_kind(entry.case) == kind for entry in entries)]
+@dataclass(frozen=True)
+class Facet:
+    """A filter of the list: the ``values`` of a case, and the names of those that cases have, in order."""
+
+    label: str
+    values: Callable[[CaseEntry], set[str]]
+    names: Callable[[set[str]], Mapping[str, str]]
+
+
+_STATES: dict[str, str] = {
+    SUITABLE: "Suitable",
+    UNKNOWN: "Not assessed",
+    **{reason: f"Not: {reason_words(reason)}" for reason in REASONS},
+}
+FACETS = {
+    "specialties": Facet(
+        "Specialties",
+        lambda entry: {entry.specialty},
+        lambda present: {specialty: specialty for specialty in specialties_in_order(present)},
+    ),
+    "suitability": Facet("Suitability", lambda entry: {suitability(entry)}, lambda present: _STATES),
+    "profile": Facet(
+        "Profile",
+        lambda entry: {maker(entry)},
+        lambda present: {name: "No profile" if name == _NONE else maker_words(name) for name in sorted(present)},
+    ),
+    "findings": Facet(
+        "Findings",
+        lambda entry: {finding.fault for finding in entry.findings} or {_NONE},
+        lambda present: {fault: fault_words(fault) for fault in sorted(present - {_NONE})} | {_NONE: "No finding"},
+    ),
+    "asks_for": Facet(
+        "Asks for",
+        lambda entry: {question_kind(entry.case)},
+        lambda present: {str(kind): words for kind, words in ASKS_FOR.items()},
+    ),
+    "pictures": Facet("Pictures", lambda entry: {pictured(entry)}, lambda present: PICTURED),
+}
+"""Last part of the key → filter."""
+_KEYS = tuple(f"cases_{name}" for name in ("words", *FACETS))
+
+
+def fits(entry: CaseEntry, words: str = "", **chosen: Collection[str]) -> bool:
+    """Return whether a case has ``words`` in any of its texts, and one of the chosen values of each facet, if any."""
+    case = entry.case
+    texts = "\n".join((case.case_key, case.vignette, case.question, *case.choices)).lower()
+    return words.lower() in texts and all(
+        not values or not FACETS[name].values(entry).isdisjoint(values) for name, values in chosen.items()
+    )
+
+
+def ask_matches(entries: Sequence[CaseEntry]) -> list[CaseEntry]:
+    """Ask for words and facets, and return the cases that fit; a facet that no two cases differ in is not offered."""
     with row_of_controls():
-        words_place, specialties_place = st.container(width=_WIDTH), st.container(width=_WIDTH)
-        more = filter_popover(_FILTERS[2:], "cases_more")
+        words_place, first_place = st.container(width=_WIDTH), st.container(width=_WIDTH)
+        more = filter_popover(_KEYS[2:], "cases_more")
     words = words_place.text_input(
         "Search",
         key="cases_words",
@@ -106,58 +125,20 @@ def ask_filter(entries: Sequence[CaseEntry]) -> CaseFilter:
         help="In vignette, question, choices and id.",
         on_change=first_page,
     )
-    specialties = specialties_in_order(entry.specialty for entry in entries)
-    chosen_specialties = choose_several(
-        "Specialties", specialties, "cases_specialties", where=specialties_place, on_change=first_page
-    )
-    states = Counter(suitability(entry) for entry in entries)
-    names: dict[str, str] = {
-        SUITABLE: "Suitable",
-        UNKNOWN: "Not assessed",
-        **{r: f"Not: {reason_words(r)}" for r in REASONS},
-    }
-    suitabilities = choose_several(
-        "Suitability",
-        [s for s in names if s in states],
-        "cases_suitability",
-        names=names,
-        where=more,
-        on_change=first_page,
-    )
-    makers = {m: maker_words(m) if m != _NONE else "No profile" for m in sorted({maker(entry) for entry in entries})}
-    chosen_makers = choose_several(
-        "Profile", list(makers), "cases_profile", names=makers, where=more, on_change=first_page
-    )
-    present_faults = {fault for entry in entries for fault in CaseFilter.faults_of(entry)}
-    faults = {
-        f: fault_words(f) if f != _NONE else "No finding" for f in sorted(present_faults, key=lambda f: (f == _NONE, f))
-    }
-    chosen_faults = choose_several(
-        "Findings", list(faults), "cases_findings", names=faults, where=more, on_change=first_page
-    )
-    asks_for: tuple[str, ...] = ()
-    if len(question_kinds) > 1:
-        asks_for = choose_several(
-            "Asks for", question_kinds, "cases_asks_for", names=ASKS_FOR, where=more, on_change=first_page
-        )
-    pictures: tuple[str, ...] = ()
-    if kinds != {"without"}:
-        offered = [kind for kind in PICTURED if kind in kinds]
-        pictures = choose_several(
-            "Pictures", offered, "cases_pictures", names=PICTURED, where=more, on_change=first_page
-        )
-    return CaseFilter(
-        (words or "").strip(), chosen_specialties, suitabilities, chosen_makers, chosen_faults, pictures, asks_for
-    )
+    chosen = {}
+    for name, facet in FACETS.items():
+        present = {value for entry in entries for value in facet.values(entry)}
+        names = {value: words for value, words in facet.names(present).items() if value in present}
+        if len(names) > 1:
+            where = first_place if name == "specialties" else more
+            chosen[name] = choose_several(
+                facet.label, list(names), f"cases_{name}", names=names, where=where, on_change=first_page
+            )
+    return [entry for entry in entries if fits(entry, (words or "").strip(), **chosen)]
 
 
 def first_page() -> None:
     st.query_params.pop(PAGE_NAME, None)
-
-
-def _searchable_text(entry: CaseEntry) -> str:
-    case = entry.case
-    return "\n".join((case.case_key, case.vignette, case.question, *case.choices)).lower()
 
 
 _NAMES_THE_ANSWER = ("answer_leaked", "answer_not_among_choices")
@@ -190,9 +171,9 @@ def draw_case(name: str, case_key: str, entries: Sequence[CaseEntry], matches: S
     _draw_findings(entry.findings, answer_shown)
     provenance = {"Source": case.source, "Licence": case.licence}
     st.caption(" · ".join(f"{label}: {plain(text)}" for label, text in provenance.items() if text))
-    panels = {
+    panels: dict[str, Callable[[], None]] = {
         "Profile": lambda: draw_profile(entry),
-        "Items": lambda: draw_items_of(case),
+        **{view.title: partial(draw_of_case, view, case) for view in case_views() if view.of_case},
         "Labels": lambda: draw_label_editor(name, [entry]),
     }
     panels[choose("Panel", list(panels), "cases_panel", shape="segments", hidden=True)]()
@@ -245,24 +226,26 @@ def _draw_findings(findings: Sequence[LintFinding], answer_shown: bool) -> None:
 def draw_opened(name: str, case_key: str, entries: Sequence[CaseEntry]) -> None:
     """Draw a case, with the filters of the list folded up: its neighbours are those that they leave."""
     with st.expander("Find cases", icon=":material/search:", key="cases_find"):
-        case_filter = ask_filter(entries)
-    draw_case(name, case_key, entries, [entry for entry in entries if case_filter.fits(entry)])
+        matches = ask_matches(entries)
+    draw_case(name, case_key, entries, matches)
 
 
 def draw_cases(name: str, entries: Sequence[CaseEntry]) -> None:
     """Ask for the filters, and draw the list."""
-    case_filter = ask_filter(entries)
-    matches = [entry for entry in entries if case_filter.fits(entry)]
+    matches = ask_matches(entries)
     pages = max(1, -(-len(matches) // PAGE))
     page = min(page_asked(PAGE_NAME), pages)
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         st.markdown(f"**{len(matches):,}** of {len(entries):,} cases")
         draw_pager(PAGE_NAME, page, pages)
     if not matches:
-        draw_no_match("No case matches.", *_FILTERS)
+        draw_no_match("No case matches.", *_KEYS)
         return
     page_entries = matches[(page - 1) * PAGE : page * PAGE]
-    columns = {"Case": st.column_config.TextColumn(pinned=True), "Vignette": st.column_config.TextColumn(width="large")}
+    columns = {
+        "Case": st.column_config.TextColumn(pinned=True, width=160),
+        "Vignette": st.column_config.TextColumn(width="large"),
+    }
 
     def choose(row: int) -> None:
         st.query_params["case"] = page_entries[row].case.case_key

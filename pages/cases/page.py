@@ -1,7 +1,8 @@
 """The stored data sets: their cases with findings and profiles, suitability, import, deletion."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Literal
 
 import pandas as pd
@@ -10,20 +11,18 @@ import streamlit as st
 from core.datasets import imported
 from core.datasets.imported import DatasetInfo
 from core.datasets.library import DATASET as LIBRARY
-from core.frameworks.automedic.measures.published import PAPER
-from core.frameworks.base import publisher
 from core.measures.case_distribution import DISTRIBUTION
+from core.measures.registry import case_views
 from core.store.database import Store
 from core.store.queries.profiles import delete_profiles
 from core.store.selection import Selection
 from pages.cases.cases import draw_cases, draw_opened
+from pages.cases.declared import draw_by_set, draw_published, draw_view
 from pages.cases.importing import draw_import, remarks_table
-from pages.cases.items import draw_items
 from pages.cases.labels import draw_labels
 from pages.cases.release import draw_release
 from pages.cases.rubrics import draw_rubric_files
 from pages.cases.sets import Overview, case_entries, overviews, saved_profiles
-from pages.cases.suitability import draw_suitability, draw_suitability_by_set, published_table
 from pages.kit.cases import clear_parameters
 from pages.kit.look import counted, maker_words, plain
 from pages.kit.names import dataset_name
@@ -199,16 +198,15 @@ def draw_page() -> None:
             )
     draw_data_sets(data_sets)
     assessed = [data_set.name for data_set in data_sets if data_set.looked_at]
-    if len(assessed) > 1:
-        draw_suitability_by_set(assessed)
+    views = case_views()
+    for view in views if len(assessed) > 1 else ():
+        if view.by_set:
+            draw_by_set(view, assessed)
     draw_import({data_set.name: data_set.cases for data_set in data_sets})
     draw_release()
     draw_rubric_files()
-    with st.expander(
-        f"What the {publisher('care').title} paper reports of published data sets", icon=":material/menu_book:"
-    ):
-        st.dataframe(published_table(), hide_index=True, placeholder="–", key="cases_published")
-        st.caption(f"**Published** ({PAPER}), in the words of the text; not computed from this database.")
+    for view in views:
+        draw_published(view)
 
 
 def draw_data_set(data_set: Overview) -> None:
@@ -235,11 +233,10 @@ def draw_data_set(data_set: Overview) -> None:
     if opened := st.query_params.get("case"):
         draw_opened(data_set.name, opened, entries)
         return
-    sections = {
+    sections: dict[str, Callable[..., None]] = {
         "Cases": lambda: draw_cases(data_set.name, entries),
-        "Suitability": lambda: draw_suitability(data_set.name, entries),
+        **{view.title: partial(draw_view, view, data_set.name, entries) for view in case_views()},
         "Labels": lambda: draw_labels(data_set.name, entries),
-        "Items": lambda: draw_items(data_set.name, entries),
         "Record": lambda: draw_about(data_set),
     }
     draw_sections(sections, "cases_tab")

@@ -8,6 +8,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import streamlit as st
 
 from core import access
+from core.datasets import imported
 from core.models.settings import default_paths
 from core.store.database import Cursor, Store
 
@@ -50,8 +51,8 @@ def cached_query(
 
 
 def _state(store: Store) -> str:
-    """Return an identifier of the store's state, and of the models files, as the current visitor sees it."""
-    files = [str(path.stat().st_mtime_ns) for path in default_paths() if path.exists()]
+    """Return an identifier of the state of the store, the models files and the data sets, as the visitor sees it."""
+    files = [str(path.stat().st_mtime_ns) for path in (*default_paths(), imported.folder()) if path.exists()]
     return f"{store.version} {'-'.join(files)} {access.visible_owner()}"
 
 

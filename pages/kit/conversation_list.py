@@ -1,14 +1,14 @@
 """Lists of conversations: the newest, or those behind rows, such as failures or cases, with the chosen one."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
 from core.measures.base import Result, Section
-from core.store.conditions import Condition
+from core.store.database import Store
 from core.store.queries.trials import Conversation, conversations
 from core.store.selection import Selection
 from pages.kit.cached import ask
@@ -18,10 +18,10 @@ from pages.kit.conversation import draw_answers, draw_conversation
 from pages.kit.empty import draw_no_match
 from pages.kit.look import VERDICT, arm_in_words, plain, when
 from pages.kit.messages import MESSAGE, Mark
-from pages.kit.names import case_name, model_name
+from pages.kit.names import case_name, model_name, natural
 from pages.kit.navigation import link
 from pages.kit.section import section_result, table_of, words_of
-from pages.kit.stored import ConversationRecord, case_conversations, reading, runs_behind
+from pages.kit.stored import ConversationRecord, case_conversations, conditions, reading, runs_behind
 from pages.kit.tables import draw_table
 
 Line = Mapping[str, Any]
@@ -62,78 +62,79 @@ def newest_table(newest: Iterable[Conversation]) -> pd.DataFrame:
     )
 
 
-def trial_of_case(conditions: Iterable[Condition], model: str, case_key: str, key: str) -> str:
-    """Ask for one of the trials of a case under a condition, and return its id; empty if none is stored."""
-    trials = case_conversations(runs_behind(conditions, model), case_key)
-    return choose_trial(trials, key).trial_id if trials else ""
-
-
 def draw_list(
     section: Section,
     selection: Selection,
     options: Mapping[str, Any],
-    by: Mapping[str, str],
-    key: str,
-    row_id: tuple[str, ...],
-    note: Callable[[Line, Names], str],
+    name: str,
+    note: Callable[[Line, Names], str] | None = None,
 ) -> None:
-    """Draw filters ``by`` columns (column → key of its control), and ``draw_rows`` of the list of a section."""
+    """Draw the list of a section with its filters, and the conversation of the chosen line around its message.
+
+    The URL parameter ``name`` stores the chosen line; the keys of the filters end in their columns. ``note`` says in
+    Markdown why the line is listed; by default the section's columns do.
+    """
     result = section_result(section, selection, {**section.options, **options})
     if not result.rows:
         return
     st.header(section.title, anchor=False)
     names = {**words_of(result, selection), **section.words}
-    rows = list(result.rows)
-    for (column, control), where in zip(by.items(), st.columns(len(by)), strict=True):
-        values = sorted({str(line[column]) for line in result.rows})
-        label = section.heads[column]
-        chosen = choose_several(label, values, control, names=lambda value: names.get(value, value), where=where)
-        rows = [line for line in rows if not chosen or str(line[column]) in chosen]
-    if not rows:
-        draw_no_match("No conversation fits.", *by.values(), name=key)
-        return
-    draw_rows(section, replace(result, rows=tuple(rows)), names, key, row_id, note)
-
-
-def draw_rows(
-    section: Section,
-    result: Result,
-    names: Names,
-    key: str,
-    row_id: tuple[str, ...],
-    note: Callable[[Line, Names], str] = lambda line, names: f"**{plain(names[line['model']])}**",
-    *,
-    trial_of: Callable[[Line], str] = lambda line: str(line["trial_id"]),
-    draw_side: Callable[[ConversationRecord], None] = draw_answers,
-    columns: Mapping[str, Any] | None = None,
-) -> str | None:
-    """List rows, and draw the conversation of the chosen one, around its message if it has one.
-
-    The URL parameter ``key`` stores the columns ``row_id`` of the chosen row; ``note`` says why it is shown, and
-    ``draw_side`` draws what is next to the conversation. ``columns`` are how columns are shown. Returns the trial of
-    the conversation.
-    """
-    st.caption(f"{len(result.rows):,} rows. Choose one to read its conversation.")
     lines = [line for line in result.rows if isinstance(line, Mapping)]
-    ids = ["|".join(str(line[column]) for column in row_id) for line in lines]
-    shown = [{**line, "turn": None if line.get("turn") is None else line["turn"] + 1} for line in lines]
-    table = table_of(Result(section.title, tuple(shown)), names, section)
-    wide = [section.heads[name] for name in ("quote", "words", "response") if name in section.heads]
+    controls = {column: f"{name}_{column}" for column in section.narrowed}
+    for (column, key), where in zip(controls.items(), st.columns(len(controls)), strict=True):
+        values = sorted({str(line[column]) for line in lines}, key=natural)
+        head = section.heads.get(column) or column.capitalize()
+        chosen = choose_several(head, values, key, names=lambda value: names.get(value, value), where=where)
+        lines = [line for line in lines if not chosen or str(line[column]) in chosen]
+    if not lines:
+        draw_no_match("No conversation fits.", *controls.values(), name=name)
+        return
+    st.caption(f"{len(lines):,} rows. Choose one to read its conversation.")
+    ids = ["|".join(str(line[column]) for column in section.row_id) for line in lines]
+    shown = tuple({**line, "turn": None if line.get("turn") is None else line["turn"] + 1} for line in lines)
+    table = table_of(Result(section.title, shown), names, section)
+    wide = [section.heads[column] for column in ("quote", "words", "response") if column in section.heads]
     shape: dict[str, Any] = dict.fromkeys(wide, st.column_config.TextColumn(width="large"))
     shape |= {section.heads["trial_id"]: None} if "trial_id" in section.heads else {}
-    chosen = choose_case(table, f"{key}_list", key, {**shape, **(columns or {})}, ids=ids, download=_DOWNLOAD)
-    if chosen is None:
-        return None
-    line = lines[ids.index(chosen)]
-    trial_id, turn = trial_of(line), line.get("turn")
-    here = ":material/arrow_downward: The message with the failure"
+    chosen_id = choose_case(table, f"{name}_list", name, shape, ids=ids, download=_DOWNLOAD)
+    if chosen_id is not None:
+        line = lines[ids.index(chosen_id)]
+        _draw_line(section, selection, lines, line, name, (note or partial(_note, section))(line, names))
+
+
+def _note(section: Section, line: Line, names: Names) -> str:
+    said = (
+        f"{section.heads.get(column) or column.capitalize()}: {names.get(str(line[column]), line[column])}"
+        for column in section.note
+    )
+    return f"**{plain(names[line['model']])}**  \n{plain(' · '.join(said))}"
+
+
+def _draw_line(section: Section, selection: Selection, lines: Iterable[Line], line: Line, name: str, note: str) -> None:
+    """Draw the conversation of a line; of a line that is about a case, ask for one of its trials."""
+    trial_id = str(line.get("trial_id", ""))
+    if not trial_id:
+        case_set = selection.case_sets[0] if selection.case_sets and len(selection.case_sets) == 1 else None
+        behind = conditions(case_set, selection.frameworks, pooled=selection.pooled)
+        trials = case_conversations(runs_behind(behind, line["model"]), line["case_key"])
+        if not trials:
+            return
+        trial_id = choose_trial(trials, f"{name}_trial").trial_id
     marks = [
         Mark(other["words"], other["turn"])
         for other in lines
         if other.get("trial_id") == trial_id and other.get("words") and other.get("turn") is not None
     ]
-    draw_chosen(trial_id, key, draw_side, note=note(line, names), at=turn, marks=marks, here=here)
-    return trial_id
+
+    def draw_side(record: ConversationRecord) -> None:
+        draw_answers(record)
+        if section.panels is not None and record.case is not None:
+            for title, rows in section.panels(Store(), record.case, record.events).items():
+                st.markdown(f"**{plain(title)}**")
+                st.dataframe(list(rows), hide_index=True, height="content", placeholder="–", alt=title)
+
+    here = ":material/arrow_downward: The message with the failure"
+    draw_chosen(trial_id, name, draw_side, note=note, at=line.get("turn"), marks=marks, here=here)
 
 
 def draw_chosen(

@@ -17,7 +17,6 @@ from core.jobs.ask_job import AskJob, begin_job, estimate_job, job_of
 from core.jobs.background import Job
 from core.jobs.estimate import JobEstimate
 from core.jobs.judge import Judging
-from core.jobs.profiling import Profiling
 from core.live.session import Session
 from core.models.registry import load_registry
 from core.store.database import Store
@@ -110,25 +109,27 @@ def ask_budget(key: str, where: Any = st) -> float | None:
     return budget or None
 
 
-def draw_judging(job: Judging | Profiling, key: str, rule: tuple[str, str] | None = None) -> None:
+def draw_judging(job: AskJob[Any], key: str, rule: tuple[str, str] | None = None) -> None:
     """Draw the form that has a model do a job, which names none yet, or the progress of the job.
 
-    ``rule`` is the name of a judge by rule, and what it can judge.
+    ``rule`` is the name of a judge by rule, and what it can judge. A job that does not judge has a ``model``.
     """
+    judges = isinstance(job, Judging)
+    label, verb = ("Judge", "Judge") if judges else ("Model", f"Start: {job.title.lower()}")
 
     def by(model: str, address: str | None = None) -> AskJob[Any]:
-        maker: dict[str, Any] = {"model": model} if isinstance(job, Profiling) else {"by": (model,)}
+        maker: dict[str, Any] = {"by": (model,)} if judges else {"model": model}
         return replace(job, **maker, base_url=address)
 
     if draw_job(type(job), f"{key}_work", job.instance):
         return
     model_column, address_column, budget_column = st.columns([3, 3, 2], vertical_alignment="bottom")
     with model_column:
-        model = ask_seat(key, "grader", label="Judge", kinds=(rule[0],) if rule else None)
+        model = ask_seat(key, "grader", label=label, kinds=(rule[0],) if rule else None)
     if not is_model(model):
         st.caption(rule[1] if rule else "Choose a language model: rules cannot judge this.")
         if rule:
-            draw_start(by(rule[0]), "Judge", "gavel", f"{key}_go", None)
+            draw_start(by(rule[0]), verb, "gavel", f"{key}_go", None)
         return
     with address_column:
         address = ask_address(key)
@@ -136,7 +137,7 @@ def draw_judging(job: Judging | Profiling, key: str, rule: tuple[str, str] | Non
     if problem := seat_problem(CastNames("reference", grader=model), address):
         st.warning(plain(problem), icon=":material/key:")
         return
-    draw_start(by(model, address), "Judge", "gavel", f"{key}_go", budget)
+    draw_start(by(model, address), verb, "gavel", f"{key}_go", budget)
 
 
 def draw_work(

@@ -15,6 +15,7 @@ from core.export.visible import with_visible_marks
 from core.store.queries.case_labels import LabelField
 from core.text.profiles import FIELDS, OWN, Field
 from core.text.sections import VignetteSection
+from core.words import counted as counted
 from pages.kit.names import model_name
 
 P = ParamSpec("P")
@@ -204,10 +205,6 @@ def maker_words(made_by: str) -> str:
     if made_by in ("", OWN):
         return FROM_DATA_SET
     return f"Rules ({made_by})" if made_by.partition("-")[0] == "rules" else model_name(made_by)
-
-
-def counted(number: int, singular: str, plural: str = "") -> str:
-    return f"{number:,} {singular if number == 1 else plural or f'{singular}s'}"
 
 
 def total_tokens(calls: Iterable[CallRecord]) -> int:

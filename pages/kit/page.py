@@ -22,8 +22,8 @@ from pages.kit.seats import case_label
 from pages.kit.sessions import running_sessions
 
 _LOOKS_EVERY_S = 2.0
-_SECTION, _CLOSED = "section", "none"
-"""URL parameter with the title of the open section of ``draw_folds``, and its value if all are folded."""
+_SECTION = "section"
+"""URL parameter with the title of the open section of ``draw_folds``."""
 # Streamlit draws captions at 60 % opacity (4.06:1), and white on the primary colour of the dark theme (3.9:1).
 _CAPTIONS = 'body [data-testid="stCaptionContainer"] { opacity: 0.8; }'
 # Streamlit draws a table's toolbar over the end of what is above the table; it gets a strip of its own.
@@ -79,29 +79,33 @@ def lead_from(key: str, value: str, page: str, **query: str) -> None:
 
 
 def draw_tabs(tabs: Mapping[str, tuple[Callable[[], None], str]], key: str) -> None:
-    """Draw tabs by their titles, each with its caption; the URL parameter ``key`` stores which one is open."""
+    """Draw tabs by their titles, each with a caption below; the URL parameter ``key`` stores which one is open."""
 
     def draw(content: Callable[[], None], caption: str) -> None:
-        st.caption(caption)
         content()
+        st.caption(caption)
 
     draw_sections({title: partial(draw, *tab) for title, tab in tabs.items()}, key)
 
 
-def draw_folds(sections: Mapping[str, Callable[..., None]], *arguments: object) -> None:
+def draw_folds(sections: Mapping[str, Callable[..., None]], *arguments: object, key: str = _SECTION) -> None:
     """Draw sections folded below each other, one of them open: the one in the URL, or the first.
 
-    The URL decides at every run, so that Back and Forward restore it. ``arguments`` are passed to the function that
-    draws the open section.
+    The URL parameter ``key`` decides at every run, so that Back and Forward restore it. ``arguments`` are passed to the
+    function that draws the open section. The first section has no frame while it is open: its figure begins high.
     """
-    asked = st.query_params.get(_SECTION)
-    opened = asked if asked in (*sections, _CLOSED) else next(iter(sections))
+    first = next(iter(sections))
+    asked = st.query_params.get(key)
+    opened = asked if asked in sections else first
 
     def turn(title: str) -> None:
-        st.query_params[_SECTION] = _CLOSED if title == opened else title
+        st.query_params[key] = first if title == opened else title
 
     for title, draw in sections.items():
-        control = f"{_SECTION}_{title}"
+        if title == first == opened:
+            draw(*arguments)
+            continue
+        control = f"{key}_{title}"
         st.session_state[control] = title == opened
         box = st.expander(title, key=control, on_change=turn, args=(title,))
         if title == opened:

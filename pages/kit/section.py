@@ -115,6 +115,7 @@ def draw_section(
         on_row=on_row,
         name=name or f"section_{metric.name}",
         correction=str(chosen.get("correction", "holm")),
+        options=chosen,
         titled=not titled,
     )
     return result
@@ -130,19 +131,25 @@ def draw_result(
     charts: Mapping[str, Chart] | None = None,
     on_row: Callable[[Row], None] | None = None,
     correction: str = "holm",
+    options: Mapping[str, Any] | None = None,
     titled: bool = True,
 ) -> None:
     """Draw a result as its section declares: figure, a line of notes, table and download; see ``draw_section``.
 
     ``names`` are label values in words. The conversations behind a row are opened in the ``selection`` of the result,
-    if it is given.
+    if it is given. ``options`` are those of the metric.
     """
     names = {**names, **section.words}
     rows = result.figures
-    drawn = [_with_estimate(row, section.estimate) for row in rows]
+    drawn: Sequence[Row] = [_with_estimate(row, section.estimate) for row in rows]
     if section.by_size:
         order = sorted(range(len(drawn)), key=lambda n: (drawn[n].estimate is None, drawn[n].estimate or 0.0))
         drawn, result = [drawn[n] for n in order], replace(result, rows=tuple(rows[n] for n in order))
+    if section.drawn is not None:
+        request = MetricRequest(Store(), selection or Selection(), query=read)
+        drawn = section.drawn(drawn, request, options or section.options)
+        models = {str(row.label["model"]) for row in drawn if "model" in row.label and row.estimate is not None}
+        names = {**names_of(models - set(names)), **names}
     clicked, figure = on_row, st.container()
     draw_notes(result.notes, section.metric.page)  # before the figure is drawn, because its pictures have these notes
     if section.kind != "table":
@@ -342,11 +349,14 @@ def _draw_chart(
         "colours": colours,
     }
 
+    if section.kind == "scatter":
+        layout["across"] = section.across
+
     def make(dark: bool) -> go.Figure:
         return chart_of(rows, dark=dark, **layout) if own_chart is None else own_chart(rows, names, dark)
 
     try:
-        if own_chart is None and panels_of(rows, **_parts_of(section)) > _MOST_PANELS:
+        if own_chart is None and section.kind != "scatter" and panels_of(rows, **_parts_of(section)) > _MOST_PANELS:
             st.caption("Too many panels to draw: the table has all figures.")
             return
     except UsageError:  # a list, or rows of several quantities
@@ -416,7 +426,9 @@ def table_of(result: Result, names: Mapping[str, str], section: Section) -> pd.D
     for row in result.rows:
         cells = row.cells(plain=True) if isinstance(row, Row) else dict(row)
         line = {}
-        for name in section.columns or cells:
+        wide = (section.wide, *section.columns, row.columns.estimate) if section.wide and isinstance(row, Row) else ()
+        kept = wide or section.columns or cells
+        for name in dict.fromkeys(kept):
             if name not in cells or name == "notes":
                 continue
             value = cells[name]
@@ -428,9 +440,20 @@ def table_of(result: Result, names: Mapping[str, str], section: Section) -> pd.D
         if published and isinstance(row, Row):
             line["From"] = f"published, {row.source}" if row.source else "this database"
         lines.append(line)
-    table = pd.DataFrame(lines)
+    table = pd.DataFrame(_across(lines, section) if section.wide else lines)
     types = {name: {type(line.get(name)) for line in lines} for name in map(str, table)}
     return table.astype({name: "Int64" for name, kinds in types.items() if kinds in ({int}, {int, NoneType})})
+
+
+def _across(lines: Sequence[Mapping[str, Any]], section: Section) -> list[dict[str, Any]]:
+    """Return one line for the lines that differ in the part ``wide`` alone, whose values are its columns."""
+    head, joined = section.heads.get(section.wide) or _head(section.wide), dict[tuple[Any, ...], dict[str, Any]]()
+    for line in lines:
+        *_, estimate = (name for name in line if name != "From")
+        label = {name: value for name, value in line.items() if name not in (head, estimate)}
+        key = tuple(value for name, value in label.items() if name != "From")
+        joined.setdefault(key, label)[line[head]] = line[estimate]
+    return list(joined.values())
 
 
 def _head(name: str) -> str:
@@ -441,7 +464,7 @@ def _cell_value(name: str, value: Any, names: Mapping[str, str]) -> Any:
     if name == "p" or name.startswith(_ADJUSTED):
         return None if value is None else format_p(value)
     if isinstance(value, Mapping):
-        return excluded_in_words(value)
+        return excluded_in_words({names.get(str(reason), reason): number for reason, number in value.items()})
     return _word(name, value, names) if isinstance(value, str) else value
 
 

@@ -18,7 +18,6 @@ from core.asking.persona import label as persona_words
 from core.events import QuestionType
 from core.export.run_summary import summary_of
 from core.export.withheld import PublicTexts, public_results, public_transcripts
-from core.frameworks.automedic.queries import FAILURE_NAMES, RULES, failures, trial_rows
 from core.frameworks.base import frameworks, role_title, seats_at_work, tested_seat, title_of
 from core.frameworks.casting import STORED_SEATS
 from core.frameworks.settings import extra_of, options_of
@@ -31,13 +30,14 @@ from core.jobs.regrade import FREE
 from core.measures.accuracy import report as accuracy
 from core.measures.base import Result, Row, Section
 from core.measures.flow import FLOW
+from core.measures.registry import qualities
 from core.spreadsheets import inert_table
 from core.store.database import Store
 from core.store.queries.runs import RoleUse, RunProgress
 from core.store.queries.trials import Conversation, conversations
 from core.store.selection import Selection
 from core.words import ROLE
-from pages.kit.cached import cached_query
+from pages.kit.cached import ask, cached_query
 from pages.kit.campaigns import (
     accuracy_chart,
     accuracy_rows,
@@ -323,18 +323,6 @@ def run_conversations(run_id: str, page: int) -> list[Conversation]:
         return conversations(cursor, Selection(runs=[run_id]), limit=_PAGE, offset=page * _PAGE)
 
 
-@cached_query(entries=32)
-def tagged_failures(run_id: str) -> dict[str, str]:
-    """Return trial → its failures by CARE's rules in words, for the trials of a run that have any."""
-    kinds_by_trial: dict[str, list[str]] = {}
-    with Store().read() as cursor:
-        for question_type in RULES:
-            trials = trial_rows(cursor, Selection(runs=[run_id]), question_type)
-            for failure in failures(cursor, trials):
-                kinds_by_trial.setdefault(failure.trial_id, []).append(FAILURE_NAMES[failure.kind])
-    return {trial_id: ", ".join(dict.fromkeys(kinds)) for trial_id, kinds in kinds_by_trial.items()}
-
-
 def _draw_conversations(run: RunProgress) -> None:
     st.header("Conversations", anchor=False)
     pages = max(1, -(-run.done // _PAGE))
@@ -344,10 +332,10 @@ def _draw_conversations(run: RunProgress) -> None:
     if not conversations:
         st.caption("No conversation has finished yet.")
         return
+    flags = next((q.flags for q in qualities() if q.frameworks and run.protocol in q.frameworks()), None)
+    failed = None if flags is None else ask(flags, Selection(runs=[run.run_id]))
     draw_table(
-        conversations_table(
-            conversations, run.protocol, tagged_failures(run.run_id) if run.protocol in CARED_FOR else None
-        ),
+        conversations_table(conversations, run.protocol, failed),
         f"conversations_{run.run_id}",
         on_row=lambda row: lead_to(
             "conversations", trial=conversations[row].trial_id, **in_conversations([run.run_id])

@@ -100,8 +100,8 @@ def _draw_tab(
     groups = [*combinations(names, 2), tuple(names)]
     in_words = {", ".join(group): " · ".join(names[grader] for grader in group) for group in groups}
     words = {**in_words, **names, PANEL: "Panel (majority)"}
-    for key, section in sections.items():
-        draw_section(section, selection, options=options, names=words, name=f"graders_{key}")
+    for number, (key, section) in enumerate(sections.items()):
+        draw_section(section, selection, options=options, names=words, name=f"graders_{key}", titled=number > 0)
 
 
 def _draw_choices(selection: Selection, names: Names) -> None:

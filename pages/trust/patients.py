@@ -113,7 +113,8 @@ def draw_hits(selection: Selection, _names: Names) -> None:
     if not section_result(HITS, selection, {**HITS.options, **options}).rows:
         draw_no_match("No error matches.", "patients_words")
         return
-    draw_list(HITS, selection, options, {"kind": "patients_kinds"}, "patients_hit", ("trial_id", "turn", "kind"), note)
+    listed = replace(HITS, narrowed=("kind",), row_id=("trial_id", "turn", "kind"))
+    draw_list(listed, selection, options, "patients_hit", note)
 
 
 def draw_experts(selection: Selection, _names: Names) -> None:

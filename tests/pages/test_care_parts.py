@@ -6,8 +6,10 @@ import re
 
 from core.figures.shares import Segment, stacked
 from core.frameworks.automedic.measures.published import published_parts, published_r, published_summaries
+from core.frameworks.automedic.measures.quality import consultations
+from core.frameworks.consultation.measures.quality import asked_and_told
 from core.measures.base import Row
-from pages.quality.asked import consultations, history, missed
+from core.measures.quality import missed
 
 
 def test_a_consultation_is_told_in_counts() -> None:
@@ -16,8 +18,8 @@ def test_a_consultation_is_told_in_counts() -> None:
         "abrupt_termination": 0, "invalid_answer": 3,
     }  # fmt: skip
     habits = {"queries": 20, "to_staff": 0.25, "repeated": 0.05}
-    words = consultations(Row({"model": "a"}, 0.3, n=4, more=summary), Row({"model": "a"}, 4.0, more=habits))
-    numbers = re.findall(r"\d+", words)
+    said = consultations([Row({"model": "a"}, 0.3, n=4, more=summary)], [Row({"model": "a"}, 4.0, more=habits)])
+    numbers = re.findall(r"\d+", said["a"])
     # conversations and cases; questions, to staff, repeated; cases with both answers, right; failed of counted; kinds
     assert numbers == ["7", "7", "20", "5", "1", "4", "50", "75", "4", "6", "2", "3"]
     facts = [
@@ -32,11 +34,11 @@ def test_a_consultation_is_told_in_counts() -> None:
     ]
     assert re.findall(r"(\w+) \((\d+)%", missed(facts, "a")) == [("allergies", "90"), ("medication", "60")]
     measured = [
-        Row({"measure": "queries"}, 3.25, more={"n_conversations": 8}),
-        Row({"measure": "patient_recall"}, 0.4),
-        Row({"measure": "accuracy"}, 0.75, n=4),
+        Row({"model": "a", "measure": "queries"}, 3.25, more={"n_conversations": 8}),
+        Row({"model": "a", "measure": "patient_recall"}, 0.4),
+        Row({"model": "a", "measure": "accuracy"}, 0.75, n=4),
     ]
-    assert re.findall(r"[\d.]*\d", history(measured)) == ["8", "3.2", "40", "75", "4"]
+    assert re.findall(r"[\d.]*\d", asked_and_told(measured)["a"]) == ["8", "3.2", "40", "75", "4"]
 
 
 def test_stacked_bars_leave_out_what_does_not_occur() -> None:

@@ -15,7 +15,7 @@ from core.text.profiles import Generated
 from tests.core.store.builders import a_case
 from tests.support.data_stage import Open, a_file, a_record, fill, listed, some_cases
 from tests.support.fake_provider import running
-from tests.support.pages import button, has_button, run_until, trouble, visit, words
+from tests.support.pages import button, run_until, trouble, visit, words
 from tests.support.stores import copy_of
 
 
@@ -167,7 +167,7 @@ def test_suitability_is_counted_and_a_model_without_its_key_cannot_be_asked(fill
     app.selectbox(key="cases_make_grader").set_value("openai/gpt-4o").run()
     assert trouble(app) == []
     assert "OPENAI_API_KEY" in words(app).replace("\\", "")
-    assert not has_button(app, "Make profiles")
+    assert all(found.key != "cases_make_go" for found in app.button)
 
 
 @pytest.mark.slow
@@ -182,13 +182,15 @@ def test_a_model_makes_items_and_dropped_values_are_counted(
     items = json.dumps({"items": [{"key": key, "value": value} for key, value in listed]})
     with running(lambda body: items) as provider:
         app = open_page("cases", dataset="two", cases_tab="Items")
-        app.selectbox(key="cases_items_profiler").set_value("openai/gpt-4o").run()
-        app.text_input(key="cases_items_base_url").set_value(provider.base_url).run()
-        button(app, "Make items").click().run()
+        app.selectbox(key="cases_make_grader").set_value("openai/gpt-4o").run()
+        app.text_input(key="cases_make_base_url").set_value(provider.base_url).run()
+        app.button(key="cases_make_go").click().run()
         run_until(app, lambda page: page.success)
     assert trouble(app) == []
     assert "2 of 6 values are not in their vignettes" in words(app).replace("\\", "")
-    sizes = next(table.value for table in app.dataframe if "Words of M" in table.value.columns).set_index("Data set")
+    sizes = next(table.value for table in app.dataframe if "Words of the case" in table.value.columns).set_index(
+        "Data set"
+    )
     assert sizes.loc["two", "Items"] == 2
 
 
@@ -202,12 +204,12 @@ def test_profiles_are_made_in_the_background_and_counted(
         app = open_page("cases", dataset="ours", cases_tab="Suitability")
         app.selectbox(key="cases_make_grader").set_value("openai/gpt-4o").run()
         app.text_input(key="cases_make_base_url").set_value(provider.base_url).run()
-        button(app, "Make profiles").click().run()
+        app.button(key="cases_make_go").click().run()
         run_until(app, lambda page: any(70 in table.value.get("Assessed", ()) for table in page.dataframe))
     assert trouble(app) == []
     assert "Judged 70 cases by openai/gpt-4o: 0 can become a patient." in words(app).replace("\\", "")
     assert "All cases are already judged" in words(app)
-    assert button(app, "Make profiles").disabled
+    assert app.button(key="cases_make_go").disabled
     with filled.read() as cursor:
         versions = profile_versions(cursor, some_cases()[0])
     assert [version.generated.made_by for version in versions] == ["openai/gpt-4o", "openai/a"]
@@ -287,7 +289,7 @@ def test_a_model_makes_profiles_and_what_failed_is_named(
         app = open_page("cases", dataset="ours", cases_tab="Suitability")
         app.selectbox(key="cases_make_grader").set_value("openai/gpt-4o").run()
         app.text_input(key="cases_make_base_url").set_value(provider.base_url).run()
-        button(app, "Make profiles").click().run()
+        app.button(key="cases_make_go").click().run()
         run_until(app, lambda page: any("lack a result" in box.label for box in page.expander))
     why = next(table.value for table in app.dataframe if "Why" in table.value)
     assert sorted(why["Item"]) == ["ours/case_0", "ours/case_1", "ours/case_2"]

@@ -7,13 +7,13 @@ import pandas as pd
 from core.case import Case, Fact, Profile
 from core.datasets.lint import LintFinding
 from core.datasets.reading import ReadCases
+from core.frameworks.automedic.measures.suitability import published_for, published_table
 from core.store.queries.profiles import StoredProfile
 from core.text.profiles import Generated
-from pages.cases.cases import CaseFilter, cases_table
+from pages.cases.cases import cases_table, fits
 from pages.cases.importing import preview_table, remarks_table
 from pages.cases.profile import fact_words, facts_from, facts_table
 from pages.cases.sets import CaseEntry
-from pages.cases.suitability import published_for, published_table
 from tests.core.store.builders import a_case
 
 AGE = Fact(key="age", value="4 years", lay="I am four")
@@ -48,7 +48,7 @@ LINES = [
 
 
 def kept(**filters) -> list[str]:
-    return [line.case.case_key.partition("/")[2] for line in LINES if CaseFilter(**filters).fits(line)]
+    return [line.case.case_key.partition("/")[2] for line in LINES if fits(line, **filters)]
 
 
 def test_filters_narrow_by_what_is_known_of_a_case() -> None:
@@ -58,10 +58,10 @@ def test_filters_narrow_by_what_is_known_of_a_case() -> None:
     assert kept(specialties=("Cardiology",)) == ["2"]
     assert kept(suitability=("suitable",)) == ["1", "4"]
     assert kept(suitability=("abstract_concept", "unknown")) == ["2", "3"]
-    assert kept(makers=("none",)) == ["2", "3"]
-    assert kept(makers=("case",)) == ["4"]
-    assert kept(faults=("duplicate",)) == ["3"]
-    assert kept(faults=("none",), words="vignette") == ["2", "4"]
+    assert kept(profile=("none",)) == ["2", "3"]
+    assert kept(profile=("case",)) == ["4"]
+    assert kept(findings=("duplicate",)) == ["3"]
+    assert kept(findings=("none",), words="vignette") == ["2", "4"]
 
 
 def test_the_list_does_not_give_answers_away_but_the_download_has_them() -> None:
@@ -145,10 +145,10 @@ def test_published_words_stand_next_to_a_data_set_of_the_same_name() -> None:
         "my-medqa": "",
     }
     assert {name: published_for(name).partition(" in the paper")[0] for name in named} == named
-    table = published_table().set_index("Data set")
-    assert table.loc["MedQA", "Suitable"] == "more than 90 %"
-    assert table.loc["MedMCQA", "Suitable"] == "10–15 %"
-    assert table.loc["MedXpertQA", "Suitable items"] == "1,955"
+    table = {row["Data set"]: row for row in published_table()}
+    assert table["MedQA"]["Suitable"] == "more than 90 %"
+    assert table["MedMCQA"]["Suitable"] == "10–15 %"
+    assert table["MedXpertQA"]["Suitable items"] == "1,955"
 
 
 def test_the_preview_names_every_row_by_its_place() -> None:

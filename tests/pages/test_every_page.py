@@ -71,7 +71,7 @@ def test_every_part_and_tab_of_every_page_opens(filled: bool, database: Path, op
             for title in titles[1:]:
                 opened = open_page(page, **{key: title})
                 faults += [f"{page}, {title}: {fault}" for fault in (*trouble(opened), *commands_in(opened))]
-        for title in folds_of(app)[1:]:
-            opened = open_page(page, section=title)
+        for key, title in folds_of(app):
+            opened = open_page(page, **{key: title})
             faults += [f"{page}, {title}: {fault}" for fault in (*trouble(opened), *commands_in(opened))]
     assert faults == []

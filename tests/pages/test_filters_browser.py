@@ -133,7 +133,7 @@ def options(page: Page, label: str) -> list[str]:
     [
         ("accuracy", ("Cases", "Split by")),
         ("failures", ("Model", "Cause")),
-        ("quality?history_tab=Cases", ("Cases", "Doctor")),
+        ("quality?history_tab=Comparison", ("Cases", "First model")),
     ],
 )
 def test_every_filter_under_every_open_drill_down(visitors: Visitors, path: str, boxes: tuple[str, ...]) -> None:

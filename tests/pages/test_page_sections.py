@@ -12,13 +12,14 @@ import pandas as pd
 import pytest
 
 from core.errors import AnamnesisError
+from core.jobs.ask_job import jobs
 from core.measures.accuracy import report
 from core.measures.base import Columns, Counted, MetricRequest, Result, Row, Section, Side
 from core.measures.behind import Behind, read_address
 from core.measures.case_matrix import MATRIX
 from core.measures.compare import LOSSES
 from core.measures.notes import result_of
-from core.measures.registry import modules, sections
+from core.measures.registry import case_views, modules, qualities, sections
 from core.store.database import Store
 from core.store.queries.runs import runs
 from core.store.selection import Selection
@@ -71,7 +72,7 @@ def differences(shown: Result, expected: Result) -> list[str]:
 def table_faults(section: Section, shown: Result, selection: Selection) -> list[str]:
     """Return what the table of a section leaves out: lines, and numbers of the columns that it declares."""
     table = table_of(shown, words_of(shown, selection), section)
-    if len(table) != len(shown.rows):
+    if len(table) != len(shown.rows) and not section.wide:
         return [f"{len(table)} lines for {len(shown.rows)} rows"]
     numbers = {
         value
@@ -112,6 +113,31 @@ def test_a_section_shows_the_rows_and_notes_of_its_metric(database: Path) -> Non
         faults += [f"{name}: {fault}" for row in ends for fault in faults_of(row, MetricRequest(store, selection))]
     assert faults == []
     assert with_rows >= LEAST_WITH_ROWS
+
+
+def test_a_wide_table_has_a_line_for_each_model_and_what_is_declared_fits_together() -> None:
+    label = {"model": "a", "cases": "ours"}
+    rows = (
+        Row({**label, "measure": "recall"}, 0.5),
+        Row({**label, "measure": "turns"}, 7),
+        Row({**label, "cases": "all", "model": "b", "measure": "recall"}, None),
+    )
+    section = Section("Measures", report, wide="measure", columns=("model",), words={"recall": "Recall"})
+    table = table_of(Result("Measures", rows), section.words, section)
+    assert table.columns.tolist() == ["Model", "Recall", "turns"]
+    assert table.iloc[0].tolist() == ["a", 0.5, 7]
+    assert table.iloc[1].isna().tolist() == [False, True, True]
+    faults = [
+        f"{quality.title}, {view.title}, {name}: {option}"
+        for quality in qualities()
+        for view in quality.views
+        for name, section in view.sections.items()
+        for option in section.controls
+        if option not in quality.controls or option not in {known.name for known in section.metric.options()}
+    ]
+    jobs_missing = [view.job for quality in qualities() for view in quality.views if view.job not in ("", *jobs())]
+    jobs_missing += [job for view in case_views() for job in view.jobs if job not in jobs()]
+    assert (faults, jobs_missing) == ([], [])
 
 
 def test_a_line_or_cell_opens_what_it_counts_and_the_largest_loss_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:

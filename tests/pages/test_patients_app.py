@@ -51,7 +51,7 @@ def test_the_first_page_states_no_rate_of_a_doubtful_rule_and_keeps_personas_apa
 
 @pytest.mark.slow
 def test_an_address_opens_a_hit_with_its_words_marked(store: Store, open_page: Open) -> None:
-    address = {"patients_hit": "m1/1/0|5|medical_term", "patients_kinds": "Medical terms"}
+    address = {"patients_hit": "m1/1/0|5|medical_term", "patients_hit_kind": "Medical terms"}
     app = open_page("patients", section="Where", **address)
     assert trouble(app) == []
     assert list(table(app, "Words")["Words"]) == ["papules", "pruritus"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 
@@ -69,9 +70,10 @@ def tabs_of(app: AppTest) -> dict[str, list[str]]:
     }
 
 
-def folds_of(app: AppTest) -> list[str]:
-    """Return the titles of the sections of which one is open."""
-    return [box.label for box in app.expander if "-section_" in box.proto.id]
+def folds_of(app: AppTest) -> list[tuple[str, str]]:
+    """Return the URL parameter and the title of the sections that are folded while the first is open."""
+    ids = ((re.search(r"-(section|[a-z]+_tab)_", box.proto.id), box.label) for box in app.expander)
+    return [(found[1], label) for found, label in ids if found]
 
 
 def run_until(app: AppTest, condition: Callable[[AppTest], bool], seconds: float = 60) -> AppTest:

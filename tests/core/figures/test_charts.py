@@ -68,6 +68,30 @@ def test_a_curve_runs_along_its_place_and_a_click_gives_the_row() -> None:
     assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("Dialogue done, %", "Recall")
 
 
+def test_a_scatter_has_a_symbol_for_each_place_and_a_line_for_each_row_without_an_estimate() -> None:
+    label = {"model": "a", "cases": "ours"}
+    rows = [
+        Row(label, 0.6, 0.5, 0.7, 10, more={"recall": 0.4, "recall_low": 0.3, "recall_high": 0.5}),
+        Row({**label, "cases": "theirs"}, 0.7, more={"recall": 0.2}, source="table 1"),
+        Row({**label, "model": "b"}, 0.9, more={"recall": None}),
+        Row({"model": "All: r = 1", "cases": ""}, None, more={"recall": None, "slope": 0.5, "intercept": 0.1}),
+    ]
+    figure = chart_of(
+        rows, kind="scatter", series="model", place="cases", across="recall", names={"recall": "Patient recall"}
+    )
+    assert figure.layout.xaxis.title.text == "Patient recall"
+    drawn = {(trace.name, trace.mode): (list(trace.x), list(trace.y)) for trace in figure.data if trace.x != (None,)}
+    assert drawn == {
+        ("No difference", "lines"): ([0, 1], [0, 1]),
+        ("All: r = 1", "lines"): ([0, 1], pytest.approx([0.1, 0.6])),
+        ("a", "markers"): ([0.4], [0.6]),
+        ("a (published)", "markers"): ([0.2], [0.7]),
+        ("b", "lines"): ([0, 1], [0.9, 0.9]),
+    }
+    (point,) = (trace for trace in figure.data if trace.name == "a")
+    assert point.customdata[0][1] == "0"
+
+
 def test_a_difference_shows_its_p_when_pointed_at() -> None:
     compared = replace(compare_cases({1: 1.0, 2: 1.0}, {1: 0.0, 2: 0.0}), adjusted_p=1.0)
     row = Row({"model": "a"}, -1.0, -1.0, 0.2, 2, columns=Columns("difference"), comparison=compared)

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import duckdb
 import numpy as np
 
 from core.frameworks.automedic.measures.profile import PARTS
-from core.measures.base import Columns, Row
+from core.measures.base import Columns, MetricRequest, Row
 from core.store.conditions import SEPARATOR, doctor_of
+from core.store.database import Store
 from core.store.selection import Selection, select, staffed
 
 FitBy = Literal["group", "dataset"]
@@ -55,6 +56,37 @@ def names_across(rows: Sequence[Row], joined: Mapping[str, str]) -> dict[tuple[s
         (model, dataset): name if counts[name := joined.get(model, model), dataset] == 1 else model
         for model, dataset in places
     }
+
+
+def joined_names(store: Store, selection: Selection) -> dict[str, str]:
+    with store.read() as cursor:
+        return across_data_sets(cursor, selection)
+
+
+def on_all_sets(rows: Sequence[Row], request: MetricRequest, options: Mapping[str, Any]) -> list[Row]:
+    """Return rows by data set under the names that conditions share across data sets, for one series each."""
+    if all(row.label["dataset"] == "all" for row in rows):
+        return list(rows)
+    shared = names_across(rows, request.read(joined_names, request.selection))
+    return [replace(row, label={**row.label, "model": shared[_model_and_dataset(row)]}) for row in rows]
+
+
+def with_lines(rows: Sequence[Row], request: MetricRequest, options: Mapping[str, Any]) -> list[Row]:
+    """Return the points of ``on_all_sets``, and a row without an estimate for each fitted line."""
+    line: FitBy = options.get("line", "group")
+    lines = [
+        Row(
+            {
+                "model": f"{'All models' if row.label[line] == 'all' else row.label[line]}: fitted line"
+                + ("" if row.estimate is None else f", r = {row.estimate:.2f}"),
+                "dataset": "",
+            },
+            None,
+            more={"slope": row["slope"], "intercept": row["intercept"], "static": None},
+        )
+        for row in fits(rows, line)
+    ]
+    return [*on_all_sets(rows, request, options), *lines]
 
 
 def normalised(rows: Sequence[Row], joined: Mapping[str, str]) -> list[Row]:

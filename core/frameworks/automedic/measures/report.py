@@ -9,7 +9,15 @@ from typing import Annotated, Any, Final, Literal
 import pandas as pd
 
 from core.errors import AnamnesisError
-from core.frameworks.automedic.measures.across import FitBy, across_data_sets, fits, normalised, points
+from core.frameworks.automedic.measures.across import (
+    FitBy,
+    across_data_sets,
+    fits,
+    normalised,
+    on_all_sets,
+    points,
+    with_lines,
+)
 from core.frameworks.automedic.measures.composite import EQUAL, composite_rows, fit_weights, weight_rows
 from core.frameworks.automedic.measures.profile import (
     NOT_JUDGED,
@@ -346,37 +354,26 @@ def _section(title: str, part: CarePart, **fields: Any) -> Section:
     heads = {**_HEADS, **fields.pop("heads", {})}
     options = {"part": part, **fields.pop("options", {})}
     words = {**_WORDS, **fields.pop("words", {})}
-    return Section(title, report, options, heads=heads, words=words, page="quality", **fields)
+    controls = ("question_type", *fields.pop("controls", ()), "blank", "early_end")
+    return Section(title, report, options, controls, heads=heads, words=words, page="quality", **fields)
 
 
 PROFILE = _section(
     "The four parts",
     "profile",
-    options={"published": True},
+    controls=("by", "published"),
+    drawn=on_all_sets,
     kind="dots",
     series="model",
     place="model",
     figure="measure",
-    caption=f"{_FORMULA} {PUBLISHED_WORDS}",
     folded=True,
-    help=" ".join(f"{name}: {words}" for name, words in PART_WORDS.values()),
-)
-BY_DATASET = _section(
-    "The four parts by data set",
-    "profile",
-    options={"published": True},
-    kind="dots",
-    series="model",
-    place="dataset",
-    figure="measure",
-    caption=f"{_FORMULA} {PUBLISHED_WORDS}",
-    folded=True,
-    help=PROFILE.help,
+    help=f"{_FORMULA} {PUBLISHED_WORDS} " + " ".join(f"{name}: {words}" for name, words in PART_WORDS.values()),
 )
 SUMMARY = _section(
     "All figures of each model",
     "summary",
-    options={"published": True},
+    controls=("by", "published"),
     kind="table",
     columns=(
         "model", "dataset", *PARTS, *PAIRED, "penalty", "n_items", "n_pairs", "trials", "excluded", "unrated",
@@ -388,6 +385,7 @@ SUMMARY = _section(
 ACCURACIES = _section(
     "Accuracy after the conversation and on the whole question",
     "accuracies",
+    controls=("by",),
     kind="dots",
     series="measure",
     place="model",
@@ -420,17 +418,25 @@ NORMALISED = _section(
 POINTS = _section(
     "Accuracy after the conversation against accuracy on the whole question",
     "points",
+    controls=("line",),
     kind="scatter",
+    series="model",
+    place="dataset",
+    across="static",
+    drawn=with_lines,
+    axis="After the conversation",
     folded=True,
     heads={"conversation": "After the conversation", "static": "Whole question"},
+    words={"static": "Whole question at once"},
     help="A mark for each model and data set, over the cases with both answers. Below the dotted line accuracy is "
     "lower after the conversation.",
 )
 FITS = _section(
     "Fitted lines",
     "fit",
+    controls=("line",),
     kind="table",
-    words={"all": "All models"},
+    words={"all": "All"},
     heads={"group": "Models", "n": "Marks", "r": "r"},
     help="Least-squares lines; r is Pearson’s with its 95 % interval by Fisher’s z, which assumes independent marks: "
     "marks of one model or data set are correlated, so it is too narrow. Published for all models and data sets of the "
@@ -472,7 +478,10 @@ FAILED = _section(
 FAILURE_LIST = _section(
     "Failed conversations",
     "failures",
-    kind="table",
+    kind="list",
+    narrowed=("model", "cause"),
+    row_id=("trial_id", "kind"),
+    note=("kind", "cause"),
     columns=("case_key", "dataset", "kind", "cause", "turn", "quote", "model", "trial_id"),
     words={**FAILURE_NAMES, **CAUSE_WORDS},
     heads={"kind": "Failure", "cause": "Cause", "turn": "Message", "quote": "Quote", "trial_id": "Trial"},
@@ -499,7 +508,9 @@ RATINGS = _section(
 RATING_LIST = _section(
     "Single ratings",
     "ratings",
-    kind="table",
+    kind="list",
+    narrowed=("model", "rating"),
+    note=("rating", "words", "rater"),
     columns=("rating", "words", "case_key", "dataset", "model", "rater", "prompt_hash", "trial_id"),
     words={"None": "No rating read"},
     heads={
@@ -557,15 +568,19 @@ HABITS = _section(
 ITEMS = _section(
     "Cases",
     "items",
-    kind="table",
+    kind="list",
+    narrowed=("model", "specialty"),
+    row_id=("model", "case_key"),
     columns=(
-        "case_key", "dataset", "specialty", "conv", "static", "empathy", "failed", "turns", "words_per_turn", "trials",
+        "case_key", "model", "dataset", "specialty", "conv", "static", "empathy", "failed", "turns", "words_per_turn",
+        "trials",
     ),
-    heads={"conv": "After the conversation", "static": "Whole question"},
+    heads={"conv": "After the conversation", "static": "Whole question", "specialty": "Specialty"},
 )  # fmt: skip
 COMPOSITE = _section(
     "The parts as one figure",
     "composite",
+    controls=("weights",),
     kind="dots",
     series="model",
     place="model",
@@ -580,6 +595,7 @@ COMPOSITE = _section(
 WEIGHTS = _section(
     "Weights of the parts in the choices of experts",
     "weights",
+    controls=("weights",),
     kind="table",
     columns=("measure", "weight", "low", "high", "per_spread", "n", "excluded"),
     heads={"n": "Choices", "per_spread": "Per usual difference"},
@@ -588,6 +604,6 @@ WEIGHTS = _section(
     "one standard deviation between the two consultations.",
 )
 SECTIONS: Final = (
-    PROFILE, BY_DATASET, SUMMARY, ACCURACIES, NORMALISED, POINTS, FITS, KINDS, FAILED, FAILURE_LIST, RATINGS,
+    PROFILE, SUMMARY, ACCURACIES, NORMALISED, POINTS, FITS, KINDS, FAILED, FAILURE_LIST, RATINGS,
     RATING_LIST, QUERIES, ENDINGS, MISUSES, HABITS, ITEMS, COMPOSITE, WEIGHTS,
 )  # fmt: skip

@@ -5,18 +5,23 @@ Source: Oh, Park, Kim, arXiv 2512.10195, suitability of data sets.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from core.case import Case
+from core.datasets import published
 from core.datasets.select import cases_of, datasets
+from core.frameworks.automedic.measures.published import PAPER
+from core.frameworks.base import publisher
 from core.frameworks.starts import PROFILES
 from core.measures.base import Columns, MetricRequest, Positional, Row, Section, counts_in_words, metric
+from core.measures.case_views import CaseView
 from core.stats.intervals import wilson
 from core.store.queries.profiles import newest_profiles
-from core.text.profiles import CaseId, Coverage, Generated, coverage, own_profile
+from core.text.profiles import WITHOUT_PROFILE, CaseId, Coverage, Generated, coverage, own_profile
 
 SUITABLE = "suitable"
 """The outcome of cases that can be played; other outcomes are reasons."""
@@ -131,8 +136,8 @@ SHARE = replace(
         "Suitable cases",
         "reasons",
         kind="table",
-        columns=("suitable", "judged", "cases", "share", "ci_low", "ci_high", "made_by"),
-        heads={"judged": "Assessed", "cases": "Of", "made_by": "Profiles by"},
+        columns=("suitable", "judged", "cases", "share", "ci_low", "ci_high"),
+        heads={"judged": "Assessed", "cases": "Of"},
         help="Suitable among the assessed cases, with Wilson’s interval. A case’s newest profile counts.",
     ),
     folded=False,
@@ -180,3 +185,61 @@ FIELDS_BY_SET = _section(
     columns=("dataset", "field", "present", "imputed", "absent", "n_suitable"),
 )
 SECTIONS = (SHARE, REASONS, FIELDS, OUTCOMES_BY_SET, FIELDS_BY_SET)
+_METRIC: Final = {
+    "appropriate_pct": "Suitable",
+    "n_appropriate": "Suitable items",
+    "demographics_present": "With demographics",
+    "basic_information_present_pct": "With basic information",
+}
+_NAME: Final = {
+    "medqa": "MedQA", "medbullets": "MedBullets", "medxpertqa": "MedXpertQA", "medmcqa": "MedMCQA",
+    "head_qa": "HEAD-QA", "mmlu_pro": "MMLU-Pro",
+}  # fmt: skip
+
+
+def published_figures() -> dict[str, dict[str, str]]:
+    """Return data set → figure → value of the paper’s text, in words: often it is a bound such as “more than 90 %”."""
+    figures: dict[str, dict[str, str]] = {}
+    for row in published.rows(publisher("care").name):
+        if row["section"] == "suitability":
+            value = row["value"].replace("-", "–").replace(">", "more than ").replace("<", "less than ")
+            words = {"count": f"{int(value):,}" if value.isdecimal() else value, "percent": f"{value} %"}
+            name = _METRIC.get(row["metric"], row["metric"].replace("_", " ").capitalize())
+            figures.setdefault(row["dataset"], {})[name] = words.get(row["unit"], value)
+    return figures
+
+
+def published_for(name: str) -> str:
+    """Return the paper’s figures for a data set that is called ``name`` or begins with it (medqa-test), in words.
+
+    Separators between the words of a name do not matter.
+    """
+    words = re.sub(r"[^a-z0-9]+", "_", name.lower())
+    for dataset, figures in published_figures().items():
+        if re.fullmatch(rf"({dataset}|{dataset.replace('_', '')})(_.*)?", words):
+            parts = "; ".join(f"{figure.lower()}: {value}" for figure, value in figures.items())
+            return f"{_NAME.get(dataset, dataset)} in the paper: {parts}"
+    return ""
+
+
+def published_table() -> list[dict[str, str]]:
+    """Return a row for each data set with all figures."""
+    figures = published_figures().items()
+    return [
+        {"Data set": _NAME.get(dataset, dataset)} | {head: values.get(head, "–") for head in _METRIC.values()}
+        for dataset, values in figures
+    ]
+
+
+CASE_VIEW: Final = CaseView(
+    "Suitability",
+    {"fields": FIELDS, "suitable": SHARE, "reasons": REASONS},
+    by_set={"outcomes": OUTCOMES_BY_SET, "fields-by-set": FIELDS_BY_SET},
+    jobs=("profiles",),
+    assessed=True,
+    empty=f"Not assessed yet. Played without profiles, {WITHOUT_PROFILE}.",
+    source=PAPER,
+    printed=published_for,
+    table=published_table,
+    rank=1,
+)

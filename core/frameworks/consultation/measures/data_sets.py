@@ -21,11 +21,12 @@ from core.frameworks.base import publisher
 from core.frameworks.consultation.measures.published import HISTORY_SETS
 from core.frameworks.starts import CASES
 from core.measures.base import Columns, MetricRequest, Positional, Row, Section, metric
+from core.measures.case_views import CaseView
 from core.stats.bootstrap import bootstrap_interval
 from core.stats.intervals import wilson
 from core.store.database import Store
 from core.store.queries.history_items import newest_items, newest_openings
-from core.text.case_items import ItemizedCase, ItemSet, itemized, items_from_json, openings_by
+from core.text.case_items import BY_RULE, ItemizedCase, ItemSet, itemized, items_from_json, openings_by
 from core.text.rouge import words_of
 
 PAPER: Final = "Liao et al., arXiv 2309.02077"
@@ -146,6 +147,8 @@ def report(
         request.note(PUBLISHED_WORDS, kind="published")
 
 
+_MAKERS: Final = {BY_RULE["rules"]: "rule, from the vignette", BY_RULE["profile"]: "rule, from the profile"}
+"""``made_by`` of items by rule → its name."""
 PUBLISHED_WORDS: Final = (
     f"Published sizes: {PAPER}, table 1. Its items are by a model, and its tokens by a tokenizer that it does not name."
 )
@@ -170,17 +173,18 @@ SIZES = Section(
     heads={
         "dataset": "Data set",
         "choices": "Choices",
-        "information_words": "Words of M",
-        "opening_words": "Words of P0",
+        "information_words": "Words of the case",
+        "opening_words": "Words of the opening",
         "items": "Items",
         "items_low": "Items, low",
         "items_high": "Items, high",
-        "covered": "M in items",
+        "covered": "Words in items",
         "items_by": "Items by",
         "openings_by": "Openings by",
     },
-    help="Means over cases. M is the information about the patient, P0 the request that opens the consultation. M in "
-    "items: the share of the words of M that are in an item.",
+    words=_MAKERS,
+    help="Means over cases: words of the information about the patient, and of the request that opens the "
+    "consultation. Words in items: the share of the words of the case that are in an item.",
     page="cases",
 )
 KEYS = Section(
@@ -197,3 +201,25 @@ KEYS = Section(
     page="cases",
 )
 SECTIONS = (SIZES, KEYS)
+
+
+def items_of_case(store: Store, case: Case) -> tuple[str, list[dict[str, str]]]:
+    """Return how the patient opens and who made the items, and the items of a case."""
+    (divided,) = itemized_cases(store, [case])
+    maker = _MAKERS.get(divided.made_by, divided.made_by)
+    rows = [
+        {"Ask about": item.key, "The case says": item.value, "The patient says": spoken.lay}
+        for item, spoken in zip(divided.items, divided.spoken, strict=True)
+    ]
+    return f"The patient opens with: “{divided.opening}” Items by {maker}.", rows
+
+
+CASE_VIEW: Final = CaseView(
+    "Items",
+    {"keys": KEYS, "sizes": SIZES},
+    about="A case is divided into items: a topic to ask about, and the case’s words on it.",
+    jobs=("items", "openings"),
+    slow=True,
+    of_case=items_of_case,
+    rank=2,
+)

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -29,7 +29,7 @@ from core.frameworks.consultation.measures.history_taking import closes
 from core.frameworks.consultation.measures.summary import case_sets_of, figures_of
 from core.frameworks.consultation.queries import SolverAndGrader, prefix_answers, solvable
 from core.frameworks.starts import SOLVING
-from core.measures.base import CASES_OF_RUNS, Columns, MetricRequest, Note, Row, counts_in_words, metric
+from core.measures.base import CASES_OF_RUNS, Columns, Listed, MetricRequest, Note, Row, counts_in_words, metric
 from core.measures.paired import CaseBy
 from core.store.database import Store
 from core.store.selection import McqRule, Selection
@@ -162,7 +162,8 @@ def report(
         "At 100 %, answers given with or without the doctor's closing message; by default with, and without for a "
         "solver that was asked only so.",
     ] = None,
-) -> Iterator[Row]:
+    part: Annotated[Literal["curve", "answers"], "The accuracy at each share, or each answer."] = "curve",
+) -> Iterator[Listed]:
     """Report a solver's accuracy against the share of the dialogue, by condition."""
     answers, conversations = request.read(read_prefixes, request.selection)
     filters = {
@@ -174,6 +175,9 @@ def report(
     }
     for name, value in filters.items():
         answers = answers if value is None else answers[answers[name] == value]
+    if part == "answers":
+        yield from _answer_lines(answers, closing)
+        return
     places = ["case_set", by] if by else ["case_set"]
     rows = []
     for place, members in answers.groupby(places, sort=True):
@@ -182,6 +186,18 @@ def report(
             rows.append(replace(row, label={**label, **row.label}))
     yield from rows
     request.notes += _notes_on(rows)
+
+
+def _answer_lines(answers: pd.DataFrame, closing: Closing | None) -> Iterator[Mapping[str, Any]]:
+    for _, of_solver in answers.groupby(list(SolverAndGrader._fields), sort=True):
+        counted = under_closing(of_solver, closing or usual_closing(of_solver))
+        listed = counted.astype(object).where(counted.notna(), None)
+        answered = listed.assign(
+            per_cent=listed["share"],
+            trial=counted["trial"] + 1,
+            response=listed["response"].combine_first(listed["detail"]),
+        )
+        yield from ({str(name): cell for name, cell in line.items()} for line in answered.to_dict("records"))
 
 
 def _notes_on(rows: Sequence[Row]) -> Iterator[Note]:

@@ -11,10 +11,10 @@ number of items show whether longer histories are harder.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise, product
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -25,7 +25,7 @@ from core.frameworks.consultation.measures.history_taking import CURVES, HISTORY
 from core.frameworks.consultation.measures.published import HistorySet, published_rows
 from core.frameworks.consultation.queries import history_means, recalls_and_answers, vague_openings
 from core.frameworks.starts import CAMPAIGN, RELEASE
-from core.measures.base import CASES_OF_RUNS, Columns, MetricRequest, Row, metric
+from core.measures.base import CASES_OF_RUNS, Columns, Listed, MetricRequest, Row, metric
 from core.measures.comparison import compare_cases, corrected
 from core.measures.extent import changed_keys, read_extents
 from core.measures.paired import CaseBy
@@ -313,7 +313,7 @@ def items_note(store: Store, selection: Selection | None = None) -> str:
     return f"Cases by the maker of their items: {words}. Figures against items of other makers are not comparable."
 
 
-HistoryPart = Literal["measures", "change", "curves", "order", "groups", "uncovered", "virtues"]
+HistoryPart = Literal["measures", "change", "curves", "order", "groups", "uncovered", "virtues", "cases"]
 Speaker = Literal["patient", "doctor"]
 VIRTUES = ("honesty", "strictness", "colloquialism")
 
@@ -334,21 +334,26 @@ def report(
     part: Annotated[
         HistoryPart,
         "Measures, the change from the first to the second of two --models, curves over the dialogue, order of "
-        "inquiry, groups by items, right answers by patient recall, or the patient's virtues by patient.",
+        "inquiry, groups by items, right answers by patient recall, the patient's virtues by patient, or each case.",
     ] = "measures",
     speaker: Annotated[Speaker | None, "Only the measures of the words of one speaker."] = None,
+    measure: Annotated[str | None, "Only this measure."] = None,
     published: Annotated[HistorySet | None, "Add the published figures of Liao et al. on a data set."] = None,
     correction: Annotated[Correction, "Correction of p over the measures of a change."] = "holm",
-) -> Iterator[Row]:
+) -> Iterator[Listed]:
     """Report ROUGE-1 against the items of cases, turns, lengths, repetition, the patient's virtues, and accuracy."""
     if words := request.read(openings_note, replace(request.selection, mcq_rule="usual")):
         request.note(words)
     if words := request.read(items_note, replace(request.selection, mcq_rule="usual")):
         request.note(words, kind="items", page="cases")
+    if part == "cases":
+        yield from _case_lines(_table_of(request, part))
+        return
     for place, table in _table_of(request, part).groupby(["case_set", by] if by else ["case_set"], sort=True):
         label = dict(zip(("cases", *filter(None, [by])), map(str, place), strict=True))
         for row in _rows_of(request, part, table, correction):
-            if speaker is None or row.label.get("measure", speaker).startswith(speaker):
+            name = row.label.get("measure", measure or speaker)
+            if name is None or (name.startswith(speaker or "") and measure in (None, name)):
                 yield replace(row, label={**label, **row.label})
     if published and part == "measures":
         for row in published_rows(published):
@@ -359,6 +364,13 @@ def report(
             kind="published",
             page="quality",
         )
+
+
+def _case_lines(table: pd.DataFrame) -> Iterator[Mapping[str, Any]]:
+    """Yield a line for each model and case with a conversation that is measured."""
+    measured = table[table["conversations"] > 0].sort_values(["model", "case_key"], kind="stable")
+    for line in measured.to_dict("records"):
+        yield {str(name): None if pd.isna(value) else value for name, value in line.items()}
 
 
 def _table_of(request: MetricRequest, part: HistoryPart) -> pd.DataFrame:
@@ -393,6 +405,8 @@ def _rows_of(request: MetricRequest, part: HistoryPart, table: pd.DataFrame, cor
             return group_rows(table, MEASURES)
         case "uncovered":
             return uncovered_rows(table)
+        case "cases":
+            return []  # lines of a list
         case "virtues":
             selected = conditions(request.store, request.selection)
             patients = {condition.name: condition.newest.patient for condition in selected}

@@ -1,1 +1,0 @@
-"""CARE: accuracy, efficiency, empathy and robustness of conversations, down to the message."""

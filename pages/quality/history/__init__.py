@@ -1,1 +1,0 @@
-"""History taking: information uncovered, course of the dialogue, the patient’s quality, and single cases."""
