@@ -40,7 +40,7 @@ from core.measures.opinions import (
     read_opinions,
 )
 from core.stats.intervals import NOTHING
-from core.stats.smoothed import ratio_interval
+from core.stats.smoothed import ratio_interval, share_of
 from core.store.database import Store
 from core.store.queries.cases import cases_of
 
@@ -282,13 +282,8 @@ def _of_reason(answers: Iterable[Judgement], reason: str) -> list[tuple[str, boo
 
 
 def _share(label: Mapping[str, str], hits: Sequence[tuple[str, bool]], cases: Mapping[str, str], unit: str) -> Row:
-    of_case, n = Counter[str](), Counter[str]()
-    for subject, hit in hits:
-        of_case[cases[subject]] += hit
-        n[cases[subject]] += 1
-    share = of_case.total() / n.total() if n else None
-    low, high = ratio_interval([of_case[case] for case in n], list(n.values()))
-    return Row(label, share, low, high, n.total(), more={"n_cases": len(n)}, unit=unit, columns=_SHARE)
+    share = share_of((cases[subject], hit) for subject, hit in hits)
+    return Row(label, *share, more={"n_cases": len({cases[subject] for subject, _ in hits})}, unit=unit, columns=_SHARE)
 
 
 def _by_difficulty(store: Store, all_opinions: Sequence[Opinions]) -> Iterator[Row]:

@@ -19,11 +19,11 @@ from core.measures.experts.adjudication import (
     count_agreement,
     decisions_of,
     figure_of_grader,
-    imported_decisions,
+    imported_reviews,
     pairs,
     shares,
 )
-from core.measures.experts.workbooks import grader_of_release, release_decisions
+from core.measures.experts.workbooks import grader_of_release, release_review, release_rows
 from core.measures.graders.agreement import flip_rates
 from core.measures.graders.panels import corrected_of_review
 from core.reviews.baseline import baseline_run
@@ -83,7 +83,8 @@ def read_decisions(store: Store, review: str | None = None, imported: bool = Fal
     """
     if review is not None:
         return decisions_of(state_of(store, review))
-    return imported_decisions(store) if imported else release_decisions(store)
+    outside = imported_reviews(store) if imported else [release_review(release_rows(store))]
+    return [decision for state in outside for decision in decisions_of(state)]
 
 
 def printed_figures() -> dict[str, dict[str, str]]:
