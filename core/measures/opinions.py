@@ -24,11 +24,10 @@ from core.judging.form import RUBRIC, Evidence, Form, FormQuestion
 from core.judging.judgement import Judge, Judgement
 from core.judging.request import text_hash
 from core.measures.base import CASES_OF_RUNS, Listed, Metric, Positional, metric
-from core.measures.experts.adjudication import imported_reviews
-from core.measures.experts.workbooks import release_review, release_rows
+from core.measures.experts.workbooks import outside_reviews
 from core.reviews.exchange import IMPORTED, RELEASE
 from core.reviews.rubrics import any_form
-from core.reviews.state import About, ItemAnswers, ReviewState, about_items, read_review, states
+from core.reviews.state import About, ReviewState, about_items, read_review, states
 from core.stats.calibrated import JudgedItem
 from core.store.database import Store
 from core.store.queries.grades import free_verdicts
@@ -169,7 +168,7 @@ def read_opinions(
     release is not imported.
     """
     if review in (RELEASE, IMPORTED):
-        outside = imported_reviews(store) if review == IMPORTED else [release_review(release_rows(store))]
+        outside = outside_reviews(store, imported=review == IMPORTED)
         return Read([opinions for state in outside for opinions in opinions_of(state)])
     chosen = (
         [read_review(store, review)]
@@ -275,31 +274,22 @@ def opinions_of(state: ReviewState) -> list[Opinions]:
     return [opinions for opinions in by_question.values() if opinions.decided]
 
 
-def _judgements_of(answers: ItemAnswers, subject: str, against: str = "") -> tuple[list[Judgement], Judgement]:
-    """Return each person's answer to a question about an item, and the decided one."""
-    value, reason = answers.decided
-    decided = Judgement(
-        subject=subject,
-        form=answers.form.name,
-        question=answers.question,
-        against=against,
-        judge=PEOPLE,
-        value=value,
-        at=0.0,
-        failure=reason,
-    )
-    given = answers.answers.items()
-    return [replace(decided, judge=Judge(name), value=value, failure="") for name, value in given], decided
-
-
 def _of_people(state: ReviewState) -> Iterator[tuple[list[Judgement], Judgement]]:
     """Yield each person's answer to each question with options about each item of a review, and the decided one."""
     for question in (question for question in state.form.questions if question.values):
-        against = question.hash if state.form.name.startswith(RUBRIC) else ""
         for item in state.judged(question):
-            people, decided = _judgements_of(item, item.item, against)
-            stored = (state.newest[item.item, answer.judge.name, question.id] for answer in people)
-            yield [replace(a, quotations=b.quotations) for a, b in zip(people, stored, strict=True)], decided
+            value, reason = item.decided
+            decided = Judgement(
+                subject=item.item,
+                form=state.form.name,
+                question=question.id,
+                against=question.hash if state.form.name.startswith(RUBRIC) else "",
+                judge=PEOPLE,
+                value=value,
+                at=0.0,
+                failure=reason,
+            )
+            yield [state.newest[item.item, name, question.id] for name in item.answers], decided
 
 
 def _of_other_tables(

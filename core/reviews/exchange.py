@@ -69,23 +69,33 @@ def write_sheet(store: Store, review: str, annotator: str, out: TextIO) -> int:
     writer, rows = csv.writer(out, lineterminator="\n"), 0
     writer.writerow(SHEET)
     for item in state.queue(annotator):
+        asked = {question.id: question for question in state.asked(item)}
         due = [
-            question
-            for question in state.due(item, annotator)
-            if state.value(item.item, annotator, question) is None
-            or (annotator in item.annotators and state.unsettled(item, question))
+            asked[name]
+            for name in state.due(item, annotator)
+            if state.value(item.item, annotator, name) is None
+            or (annotator in item.annotators and state.unsettled(item, name))
         ]
         blinded = item_for(store, state, item.item, annotator) if due else None
         shown = (
             _shown(state, blinded.material) if blinded else "The conversation or case of this item is no longer stored."
         )
-        for name in due:
-            question = state.question(item, name)
-            assert question is not None
+        for question in due:
             if state.form.final and blinded is not None and blinded.case is not None:
                 question = own_question(blinded.case, question)
             wording, answers = "\n".join(filter(None, (question.wording, question.explained))), question.answers
-            cells = (state.review.name, item.number, annotator, name, wording, " | ".join(answers), shown, "", "", "")
+            cells = (
+                state.review.name,
+                item.number,
+                annotator,
+                question.id,
+                wording,
+                " | ".join(answers),
+                shown,
+                "",
+                "",
+                "",
+            )
             writer.writerow(inert(cell) for cell in cells)
             rows += 1
     return rows

@@ -11,7 +11,7 @@ its error by the estimator of Rogan and Gladen (American Journal of Epidemiology
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
@@ -125,20 +125,18 @@ def pairs(decisions: Sequence[ItemAnswers], questions: Sequence[str]) -> list[di
 
     If a model has several items on a case, the first decided item counts.
     """
-    answers: dict[tuple[str, str], dict[str, bool]] = {}
+    answers: dict[tuple[str, str], dict[str, bool]] = defaultdict(dict)
     for decision in decisions:
         if decision.answer is not None:
-            by_case = answers.setdefault((decision.question, decision.model), {})
-            by_case.setdefault(decision.case, decision.answer == "yes")
+            answers[decision.question, decision.model].setdefault(decision.case, decision.answer == "yes")
     lines = []
     for question in questions:
-        models = [model for q, model in answers if q == question]
-        for first, second in combinations(models, 2):
-            first_answers, second_answers = answers[question, first], answers[question, second]
-            shared = [case for case in first_answers if case in second_answers]
+        for first, second in combinations([model for q, model in answers if q == question], 2):
+            sides = answers[question, first], answers[question, second]
+            shared = [case for case in sides[0] if case in sides[1]]
             if not shared:
                 continue
-            counts = paired_counts([first_answers[case] for case in shared], [second_answers[case] for case in shared])
+            counts = paired_counts(*([side[case] for case in shared] for side in sides))
             lines.append(
                 {
                     "question": yes_no_questions()[question],
@@ -183,7 +181,7 @@ def confusion(grader: str, judged: Iterable[JudgedAnswer]) -> list[Row]:
     counts = Counter((answer.grader_says, answer.expert_says) for answer in answers)
     rows = [
         figure_of_grader(grader, name, counts[says], len(answers))
-        for name, says in zip(CONFUSION, product((True, False), repeat=2), strict=True)
+        for name, says in zip(CONFUSION, product((True, False), (True, False)), strict=True)
     ]
     shares = {
         "agreement": ((answer.case, answer.grader_says == answer.expert_says) for answer in answers),

@@ -7,7 +7,7 @@ labels (``core.store.queries.case_labels``): journaled, with the review as their
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -95,12 +95,11 @@ def filling_questions(state: ReviewState) -> list[tuple[FormQuestion, LabelField
 
 def _named(case: Case, answers: Mapping[str, str], annotators: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the accepted answers that more than half of the annotators named, and the others; not the right answer."""
-    spelt: dict[str, str] = {}
-    votes: dict[str, set[str]] = defaultdict(set)
-    for annotator, text in answers.items():
+    spelt, votes = dict[str, str](), Counter[str]()
+    for text in answers.values():
         for name in lines_of(text):
             spelt.setdefault(name.casefold(), name)
-            votes[name.casefold()].add(annotator)
+            votes[name.casefold()] += 1
     votes.pop(case.answer.casefold(), None)
-    majority = tuple(spelt[name] for name, voters in votes.items() if len(voters) * 2 > annotators)
+    majority = tuple(spelt[name] for name, number in votes.items() if number * 2 > annotators)
     return majority, tuple(spelt[name] for name in votes if spelt[name] not in majority)

@@ -19,11 +19,10 @@ from core.measures.experts.adjudication import (
     count_agreement,
     decisions_of,
     figure_of_grader,
-    imported_reviews,
     pairs,
     shares,
 )
-from core.measures.experts.workbooks import grader_of_release, release_review, release_rows
+from core.measures.experts.workbooks import grader_of_release, outside_reviews
 from core.measures.graders.agreement import flip_rates
 from core.measures.graders.panels import corrected_of_review
 from core.reviews.baseline import baseline_run
@@ -83,8 +82,7 @@ def read_decisions(store: Store, review: str | None = None, imported: bool = Fal
     """
     if review is not None:
         return decisions_of(state_of(store, review))
-    outside = imported_reviews(store) if imported else [release_review(release_rows(store))]
-    return [decision for state in outside for decision in decisions_of(state)]
+    return [decision for state in outside_reviews(store, imported=imported) for decision in decisions_of(state)]
 
 
 def printed_figures() -> dict[str, dict[str, str]]:

@@ -26,7 +26,7 @@ from core.frameworks.base import Arm, released
 from core.judging.form import form_named
 from core.judging.judgement import Judge, Judgement
 from core.measures.base import Row as Figure
-from core.measures.experts.adjudication import Counts, count_agreement, review_of
+from core.measures.experts.adjudication import Counts, count_agreement, imported_reviews, review_of
 from core.reviews.exchange import RELEASE, ImportedAnswers, add_imported
 from core.reviews.state import About, ReviewState
 from core.store.database import Store
@@ -148,6 +148,11 @@ def release_review(rows: Sequence[WorkbookRow]) -> ReviewState:
     items = [str(AnnotatedItem("release", model=row.model, case_key=row.case)) for row in rows]
     about = {item: About(row.case, (row.model,)) for item, row in zip(items, rows, strict=True)}
     return review_of(form_named("conversations"), answers_in(rows, items), about)
+
+
+def outside_reviews(store: Store, *, imported: bool) -> list[ReviewState]:
+    """Return the imported answers, or those of the release's experts, as reviews."""
+    return imported_reviews(store) if imported else [release_review(release_rows(store))]
 
 
 def release_rows(store: Store) -> list[WorkbookRow]:

@@ -99,8 +99,7 @@ def labels_in_force(
         WHERE $keys::VARCHAR[] IS NULL OR list_contains($keys, case_key)"""
     labels: dict[CaseText, dict[LabelField, CaseLabelRow]] = defaultdict(dict)
     for row in records(cursor.execute(sql, {"keys": keys})):
-        label = CaseLabelRow(**row)
-        labels[label.case_key, label.text_hash][label.field] = label
+        labels[row["case_key"], row["text_hash"]][row["field"]] = CaseLabelRow(**row)
     return dict(labels)
 
 

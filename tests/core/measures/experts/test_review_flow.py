@@ -187,10 +187,11 @@ def test_rows_of_a_review_that_its_annotators_could_not_have_given_are_rejected(
         f"{RUBRIC},1,Ada,fever,not met,",  # a change without a reason
         "other,1,Ada,fever,met,",
         f"{RUBRIC},1,Ben,fever,not met,",
+        f"{RUBRIC},1,Ada,highlight,met,",  # words are marked on the page
     )
     content = "\n".join(("review,item,annotator,question,value,reason", *lines)).encode()
     result = import_csv(store, content)
-    assert (result.added, [line for line, _ in result.rejected]) == (2, [3, 4, 5, 6, 7])
+    assert (result.added, [line for line, _ in result.rejected]) == (2, [3, 4, 5, 6, 7, 9])
     assert [item.number for item in state_of(store, RUBRIC).open_ties()] == [1]
     again = "review,item,annotator,question,value\nrubric:demo,1,Ada,fever,met\nrubric:demo,1,Ben,fever,not met\n"
     assert import_csv(store, again.encode())[:2] == (0, 2)  # the same sheets again settle nothing
