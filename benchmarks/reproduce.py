@@ -50,8 +50,8 @@ from core.datasets.select import cases_of
 from core.errors import AnamnesisError
 from core.measures.accuracy import accuracy_of, published_label
 from core.measures.experts.adjudication import pairs, shares
-from core.measures.experts.report import PRINTED_QUESTIONS
-from core.measures.experts.workbooks import GRADER_FILE, grader_of_release, read_grader_file, release_decisions
+from core.measures.experts.report import PRINTED_QUESTIONS, read_decisions
+from core.measures.experts.workbooks import GRADER_FILE, grader_of_release, read_grader_file
 from core.measures.paired import by_arm, read_scores
 from core.reviews.state import ItemAnswers
 from core.stats.corrections import adjusted
@@ -488,7 +488,7 @@ def recompute(store: Store) -> tuple[Release, list[Cell]]:
     release = Release(store)
     decisions: Sequence[ItemAnswers] | MissingData
     try:
-        decisions = release_decisions(store)
+        decisions = read_decisions(store)
     except AnamnesisError:
         decisions = MissingData("the experts' workbooks are not imported")
     further = list(further_cells(store, release, decisions))

@@ -90,13 +90,13 @@ def review(store: Store) -> None:
         f"{conversation.doctor} {conversation.case_key} {conversation.trial}": conversation.trial_id
         for conversation in stored
     }
-    items = [
+    items = tuple(
         ReviewItem(f"talk:{trial_ids[about]}", n, (reader,)) for n, about in enumerate(answers_by_conversation, start=1)
-    ]
+    )
     plan = ReviewPlan(kind="conversations", number=len(items), annotators=(reader,), shared=0)
-    made = Review("What doctors and patients said", plan)
+    made = Review("What doctors and patients said", plan, items)
     with store.write() as connection:
-        add_review(connection, made, items)
+        add_review(connection, made)
     for item, answers in zip(items, answers_by_conversation.values(), strict=True):
         for question in plan.questions:
             record(store, made.review_id, item.number, reader, question, answers[question])

@@ -163,7 +163,7 @@ def unblind_review(
 def fill_cases(review: Annotated[str, typer.Argument(help="An unblinded review of cases, by name.")]) -> int:
     """Fill fields of cases with the decided answers of a review, such as single_diagnosis and accepted answers."""
     store = folded_store()
-    filling, new = fill(store, state_of(store, review))
+    filling, new = fill(store, review)
     for field in LABEL_FIELDS:
         if count := filling.count(field):
             print(f"{field}: {count:,} cases")

@@ -7,7 +7,6 @@ is still blinded has no file.
 from __future__ import annotations
 
 import json
-import statistics
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -66,10 +65,8 @@ def _scores_of(state: ReviewState, question: FormQuestion, about: Mapping[str, S
     records: list[Mapping[str, Any]] = []
     undecided = Counter[str]()
     for judged in (item for item in state.judged(question) if item.item in about):
-        value: str | float | None
-        value, reason = judged.decided
-        if question.kind == "scale" and judged.judged:
-            value = statistics.fmean(map(float, judged.judged))
+        answer, reason = judged.decided
+        value = judged.mean if question.kind == "scale" and judged.judged else answer
         if value is None:
             undecided[reason] += 1
             continue

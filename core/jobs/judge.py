@@ -54,7 +54,7 @@ from core.models.base import Sampling
 from core.models.registry import Registry
 from core.prompts import PromptPack
 from core.reviews.drawing import pool_of
-from core.reviews.items import blinded_item, material_of
+from core.reviews.items import blinded_item
 from core.reviews.rubrics import any_form
 from core.reviews.state import read_state, state_of
 from core.store.database import Store
@@ -417,7 +417,7 @@ class Judging(AskJob[ItemToJudge]):
             for item in todo:
                 if item.blinded and item.subject not in materials:
                     blinded = blinded_item(cursor, item.subject, case_set, models)
-                    materials[item.subject] = None if blinded is None else material_of(blinded)
+                    materials[item.subject] = None if blinded is None else blinded.material
         for item in todo:
             dialogue = own.get(parsed[item.subject].trial_id)
             as_it_is = None if dialogue is None else Material(dialogue)

@@ -41,7 +41,7 @@ from core.measures.opinions import (
 )
 from core.stats.intervals import NOTHING
 from core.stats.ratios import ratio
-from core.stats.smoothed import ratio_interval
+from core.stats.smoothed import ratio_interval, share_of
 from core.store.database import Store
 from core.store.queries.cases import cases_of
 
@@ -285,9 +285,8 @@ def _of_reason(answers: Iterable[Judgement], reason: str) -> list[tuple[str, boo
 
 
 def _share(label: Mapping[str, str], hits: Sequence[tuple[str, bool]], cases: Mapping[str, str], unit: str) -> Row:
-    of_case, n = case_sums((cases[subject], hit, 1) for subject, hit in hits)
-    share, interval = ratio(of_case, n), ratio_interval(of_case, n)
-    return Row(label, share, *interval, int(n.sum()), more={"n_cases": len(n)}, unit=unit, columns=_SHARE)
+    share = share_of((cases[subject], hit) for subject, hit in hits)
+    return Row(label, *share, more={"n_cases": len({cases[subject] for subject, _ in hits})}, unit=unit, columns=_SHARE)
 
 
 def _by_difficulty(store: Store, all_opinions: Sequence[Opinions]) -> Iterator[Row]:

@@ -11,9 +11,10 @@ from core.datasets.select import cases_of, datasets
 from core.errors import UsageError
 from core.measures.base import Columns, MetricRequest, Positional, Row, Section, metric
 from core.store.database import Store
-from core.store.queries.case_labels import CaseLabel, CaseText, LabelField, labels_in_force
+from core.store.queries.case_labels import CaseText, LabelField, labels_in_force
+from core.store.tables import CaseLabelRow
 
-CaseLabels = Mapping[CaseText, Mapping[LabelField, CaseLabel]]
+CaseLabels = Mapping[CaseText, Mapping[LabelField, CaseLabelRow]]
 DistributionPart = Literal["specialty", "source", "both"]
 
 
@@ -30,7 +31,7 @@ def distribution(data_set: str, cases: Sequence[Case], labels: CaseLabels, part:
     ``by_people`` count the cases with such a label, ``development`` those that were used to write prompts. Specialties
     are in the order of Johri et al. 2025, then others by name; sources by number of cases.
     """
-    groups: dict[tuple[str, ...], list[Mapping[LabelField, CaseLabel]]] = {}
+    groups: dict[tuple[str, ...], list[Mapping[LabelField, CaseLabelRow]]] = {}
     for case in cases:
         stored = labels.get((case.case_key, case.text_hash), {})
         label = stored.get("specialty")

@@ -21,20 +21,19 @@ from core.events import COUNTED
 from core.frameworks.casting import is_model
 from core.frameworks.starts import REVIEW
 from core.judging.agreement import Place, place_of, why_excluded
-from core.judging.form import RUBRIC, Evidence, Form, FormQuestion, form_named
+from core.judging.form import RUBRIC, Evidence, Form, FormQuestion
 from core.judging.judgement import Judge, Judgement
 from core.judging.request import text_hash
 from core.measures.base import CASES_OF_RUNS, Listed, Metric, Positional, metric
-from core.measures.experts.report import read_decisions
+from core.measures.experts.workbooks import outside_reviews
 from core.reviews.exchange import IMPORTED, RELEASE
 from core.reviews.rubrics import any_form
-from core.reviews.state import ItemAnswers, ReviewState, read_review, states
+from core.reviews.state import About, ReviewState, about_items, read_review, states
 from core.stats.calibrated import JudgedItem
 from core.store.database import Store
 from core.store.queries.grades import free_verdicts
 from core.store.queries.judged_facts import VerdictKind, judged_patients
 from core.store.queries.judgements import failed_checks, judged_forms, judgements
-from core.store.queries.trials import TrialOrigin, trial_origins
 from core.store.review_records import ReviewSampling, parse_item
 from core.store.selection import Selection
 
@@ -64,19 +63,6 @@ def metric_of_opinions(name: str, *, empty: str) -> Callable[[Callable[..., Iter
     )
 
 
-class Item(NamedTuple):
-    """What an item is about; ``models`` are the conditions of its conversations, empty for a case."""
-
-    case: str
-    models: tuple[str, ...] = ()
-    dataset: str = ""
-    specialty: str = ""
-
-    @property
-    def model(self) -> str:
-        return " and ".join(sorted(self.models))
-
-
 @dataclass(frozen=True)
 class Opinions:
     """The answers to one question of a form.
@@ -97,7 +83,7 @@ class Opinions:
     people: list[Judgement] = field(default_factory=list)
     decided: list[Judgement] = field(default_factory=list)
     judges: dict[Judge, list[Judgement]] = field(default_factory=dict)
-    items: Mapping[str, Item] = field(default_factory=dict)
+    items: Mapping[str, About] = field(default_factory=dict)
     samplings: Mapping[str, ReviewSampling] = field(default_factory=dict)
     evidence: Evidence = "none"
     failing: frozenset[Judge] = frozenset()
@@ -183,7 +169,8 @@ def read_opinions(
     release is not imported.
     """
     if review in (RELEASE, IMPORTED):
-        return Read(of_decisions(read_decisions(store, imported=review == IMPORTED)))
+        outside = outside_reviews(store, imported=review == IMPORTED)
+        return Read([opinions for state in outside for opinions in opinions_of(state)])
     chosen = (
         [read_review(store, review)]
         if review
@@ -251,7 +238,7 @@ def _read_form(store: Store, selection: Selection | None, form: Form, reviews: S
                 if answer.question != found.question.id:
                     answer = replace(answer, question=found.question.id)
                 found.judges.setdefault(answer.judge, []).append(answer)
-        items = _items(cursor, sorted({answer.subject for answer in given} | samplings.keys()), restricted)
+        items = about_items(cursor, sorted({answer.subject for answer in given} | samplings.keys()), restricted)
         failed = failed_checks(cursor, form.name)
     return [
         replace(
@@ -279,45 +266,31 @@ def _of_present_texts(form: Form, given: Sequence[Judgement]) -> list[Judgement]
     return present
 
 
-def of_decisions(decisions: Iterable[ItemAnswers]) -> list[Opinions]:
-    """Return the answers of experts that are not in a review."""
-    asked = [(name, question) for name in ("conversations", "answers") for question in form_named(name).questions]
-    by_question = {question.id: Opinions(form, question) for form, question in asked}
-    items: dict[str, Item] = {}
-    for decision in decisions:
-        subject = decision.item or f"release:{decision.model}:{decision.case}"
-        items[subject] = Item(decision.case, decision.models)
-        people, decided = _judgements_of(decision, subject)
-        by_question[decision.question].decided.append(decided)
-        by_question[decision.question].people.extend(people)
-    return [replace(opinions, items=items) for opinions in by_question.values() if opinions.decided]
-
-
-def _judgements_of(answers: ItemAnswers, subject: str, against: str = "") -> tuple[list[Judgement], Judgement]:
-    """Return each person's answer to a question about an item, and the decided one."""
-    value, reason = answers.decided
-    decided = Judgement(
-        subject=subject,
-        form=answers.form.name,
-        question=answers.question,
-        against=against,
-        judge=PEOPLE,
-        value=value,
-        at=0.0,
-        failure=reason,
-    )
-    given = answers.answers.items()
-    return [replace(decided, judge=Judge(name), value=value, failure="") for name, value in given], decided
+def opinions_of(state: ReviewState) -> list[Opinions]:
+    """Return people's answers to each question of a review, without those of judges."""
+    by_question = {q.id: Opinions(state.form.name, q, items=state.about) for q in state.form.questions}
+    for people, decided in _of_people(state):
+        by_question[decided.question].decided.append(decided)
+        by_question[decided.question].people.extend(people)
+    return [opinions for opinions in by_question.values() if opinions.decided]
 
 
 def _of_people(state: ReviewState) -> Iterator[tuple[list[Judgement], Judgement]]:
     """Yield each person's answer to each question with options about each item of a review, and the decided one."""
     for question in (question for question in state.form.questions if question.values):
-        against = question.hash if state.form.name.startswith(RUBRIC) else ""
         for item in state.judged(question):
-            people, decided = _judgements_of(item, item.item, against)
-            stored = (state.newest[item.item, answer.judge.name, question.id] for answer in people)
-            yield [replace(a, quotations=b.quotations) for a, b in zip(people, stored, strict=True)], decided
+            value, reason = item.decided
+            decided = Judgement(
+                subject=item.item,
+                form=state.form.name,
+                question=question.id,
+                against=question.hash if state.form.name.startswith(RUBRIC) else "",
+                judge=PEOPLE,
+                value=value,
+                at=0.0,
+                failure=reason,
+            )
+            yield [state.newest[item.item, name, question.id] for name in item.answers], decided
 
 
 def _of_other_tables(
@@ -354,27 +327,6 @@ def _of_other_tables(
 
 def _said(form: str, subject: str, question: str, judge: Judge, value: str | None, failure: str = "") -> Judgement:
     return Judgement(subject=subject, form=form, question=question, judge=judge, value=value, at=0.0, failure=failure)
-
-
-def _items(cursor: duckdb.DuckDBPyConnection, subjects: Sequence[str], selection: Selection | None) -> dict[str, Item]:
-    """Return item → what it is about; with a selection, only items whose trials are all in it."""
-    parsed = {subject: parse_item(subject) for subject in subjects}
-    trials = [trial for about in parsed.values() for trial in about.trials]
-    origins = trial_origins(cursor, trials, selection)
-    items: dict[str, Item] = {}
-    for subject, about in parsed.items():
-        stored: list[TrialOrigin] = [origins[trial] for trial in about.trials if trial in origins]
-        if selection is not None and about.trials and len(stored) < len(about.trials):
-            continue
-        first = stored[0] if stored else None
-        case = about.case_key or (first.case_key if first else subject)
-        items[subject] = Item(
-            case,
-            tuple(origin.model for origin in stored),
-            (first and first.dataset) or "",
-            (first and first.specialty) or "",
-        )
-    return items
 
 
 def labelled(opinions: Opinions, judge: Judge) -> tuple[dict[str, list[JudgedItem]], Counter[str]]:

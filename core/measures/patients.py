@@ -50,8 +50,8 @@ from core.measures.base import (
     metric,
 )
 from core.measures.conversations import case_sums
-from core.measures.experts.adjudication import ExpertAnswer, decide
-from core.measures.experts.workbooks import release_rows
+from core.measures.experts.adjudication import decisions_of
+from core.measures.experts.workbooks import release_review, release_rows
 from core.stats.differences import paired_counts
 from core.stats.intervals import Interval, wilson
 from core.stats.ratios import ratio
@@ -256,12 +256,8 @@ def terms_against_experts(store: Store) -> list[Row]:
     rows = release_rows(store)
     words = {(row.model, row.case): row.conversation for row in reversed(rows) if row.conversation}
     terms = {key: bool(terms_in(dialogue_of(conversation))) for key, conversation in words.items()}
-    judgements_of_terms = [
-        ExpertAnswer(row.model, row.case, "medical_terms", row.annotator, answer)
-        for row in rows
-        if (answer := row.answers.get("medical_terms"))
-    ]
-    decided = [decision for decision in decide(judgements_of_terms) if decision.answer is not None]
+    decisions = decisions_of(release_review(rows))
+    decided = [d for d in decisions if d.question == "medical_terms" and d.answer is not None]
     result = []
     for model in (ALL, *dict.fromkeys(decision.model for decision in decided)):
         of_model = [decision for decision in decided if model in (ALL, decision.model)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from typing import Any
 
 from core import access
 from core.errors import UsageError
@@ -16,7 +17,6 @@ from core.reviews.baseline import write_trials
 from core.reviews.state import COMMENT, HIGHLIGHT, ReviewState, joint_name, read_state, state_of
 from core.store.database import Store
 from core.store.queries.judgements import add_judgements
-from core.store.review_records import ReviewItem
 
 
 def record(
@@ -31,7 +31,7 @@ def record(
     words: Iterable[Quotation] | None = None,
 ) -> None:
     """Save what ``answer_in`` returns about item ``number``; what is stored already changes nothing."""
-    check_annotator(annotator, review)
+    check_annotator(annotator)
     with store.write() as connection:
         state = read_state(connection, review)
         if (new := answer_in(state, number, annotator, question, value, reason, seconds, words=words)) is None:
@@ -60,24 +60,43 @@ def answer_in(
     highlights (``HIGHLIGHT``); they replace the previous ones. Raises ``UsageError`` if it is not this annotator's
     question, or no answer to it.
     """
-    item = _open_item(state, number, annotator, None if question in (COMMENT, HIGHLIGHT) else question)
+    item = state.by_number.get(number)
+    if item is None:
+        raise UsageError(f"The review {state.review.name} has no item {number}.")
+    if state.review.unblinded:
+        raise UsageError("This review is unblinded: its answers can no longer be changed.")
+    due, asked = state.due(item, annotator), state.question(item, question)
+    if not due or question not in (*due, COMMENT, HIGHLIGHT):
+        raise UsageError(f"{annotator} has no such question about item {number}, or must answer another one first.")
+
+    def given(judge: str, value: str | None, **more: Any) -> Judgement:
+        return Judgement(
+            subject=item.item,
+            form=state.form.name,
+            question=question,
+            judge=Judge(judge),
+            value=value,
+            at=time.time(),
+            against=asked.hash if asked else "",
+            review_id=state.review.review_id,
+            **more,
+        )
+
     if question == COMMENT:
-        before = state.newest.get((item.item, annotator, COMMENT))
-        text = value.strip()
-        changed = text != (before.comment if before else "")
-        return judgement_in(state, item, annotator, COMMENT, None, comment=text) if changed else None
+        before, text = state.newest.get((item.item, annotator, COMMENT)), value.strip()
+        return given(annotator, None, comment=text) if text != (before.comment if before else "") else None
     if words is not None:
         marked = tuple(words)
-        value = " | ".join(quoted.words for quoted in marked) if question != HIGHLIGHT else ""
-        return judgement_in(state, item, annotator, question, value or None, quotations=marked)
-    asked = state.question(item, question)
-    assert asked is not None, "the annotators of a review are asked the questions of its form"
+        joined = " | ".join(quoted.words for quoted in marked) if question != HIGHLIGHT else ""
+        return given(annotator, joined or None, quotations=marked)
+    if asked is None:
+        raise UsageError(f"{question} is no question: mark words on the page of the review.")
     answer, judge, why = asked.check(value), annotator, reason.strip()
     if annotator in item.annotators and state.tied(item, question):
         judge = joint_name(item.annotators)
         why = why or "agreed"
-        if (settled_by := state.settled_by(item, question)) not in (None, judge):
-            raise UsageError(f"{settled_by} has settled this tie already.")
+        if (settled := state.settlement(item, question)) and settled.judge.name != judge:
+            raise UsageError(f"{settled.judge.name} has settled this tie already.")
     earlier = state.value(item.item, judge, question)
     if earlier == answer:
         return None
@@ -86,37 +105,7 @@ def answer_in(
     if earlier is not None and asked.values and not reason.strip():
         raise UsageError("This question was answered before: give a reason for the change.")
     seconds = seconds if earlier is None else None
-    return judgement_in(state, item, judge, question, answer, reason=why, comment=comment.strip(), seconds=seconds)
-
-
-def judgement_in(
-    state: ReviewState,
-    item: ReviewItem,
-    annotator: str,
-    question: str,
-    value: str | None,
-    *,
-    reason: str = "",
-    comment: str = "",
-    quotations: tuple[Quotation, ...] = (),
-    seconds: float | None = None,
-) -> Judgement:
-    """Return a person's answer in a review, given now."""
-    asked = state.question(item, question)
-    return Judgement(
-        subject=item.item,
-        form=state.form.name,
-        question=question,
-        judge=Judge(annotator),
-        value=value,
-        at=time.time(),
-        against=asked.hash if asked else "",
-        quotations=quotations,
-        reason=reason,
-        comment=comment,
-        review_id=state.review.review_id,
-        seconds=seconds,
-    )
+    return given(judge, answer, reason=why, comment=comment.strip(), seconds=seconds)
 
 
 def quotation_of(message: int, text: str, words: str, comment: str = "") -> Quotation:
@@ -129,19 +118,6 @@ def quotation_of(message: int, text: str, words: str, comment: str = "") -> Quot
     return Quotation(message, text[start:end], start=start, end=end, comment=comment.strip())
 
 
-def check_annotator(annotator: str, review: str) -> None:
+def check_annotator(annotator: str) -> None:
     access.require("look")
     access.require_name(annotator)
-
-
-def _open_item(state: ReviewState, number: int, annotator: str, question: str | None = None) -> ReviewItem:
-    """Return an item; raises ``UsageError`` if the annotator may not answer (this question) about it."""
-    item = state.by_number.get(number)
-    if item is None:
-        raise UsageError(f"The review {state.review.name} has no item {number}.")
-    if state.review.unblinded:
-        raise UsageError("This review is unblinded: its answers can no longer be changed.")
-    questions = state.due(item, annotator)
-    if not questions or (question is not None and question not in questions):
-        raise UsageError(f"{annotator} has no such question about item {number}, or must answer another one first.")
-    return item

@@ -12,7 +12,7 @@ import asyncio
 import hashlib
 from collections.abc import Sequence
 from itertools import chain
-from typing import cast
+from typing import Any, cast
 
 from core import __version__
 from core.agents.reference.grader import ReferenceGrader
@@ -26,6 +26,7 @@ from core.frameworks.casting import REFERENCE
 from core.journal import JournalWriter, RunHeader, TrialLine, journal_path, seed_of, trial_id
 from core.judging.form import FormQuestion, Option
 from core.judging.judgement import Judgement
+from core.judging.request import Material
 from core.reviews.drawing import case_items, order_for
 from core.reviews.items import BlindedItem, blinded_item
 from core.reviews.state import ReviewState
@@ -33,7 +34,7 @@ from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.run_cases import run_cases
 from core.store.queries.trials import done_trial_ids, offer
-from core.store.review_records import Review, ReviewItem
+from core.store.review_records import Review
 
 NO_PROMPT = "none"
 """The prompt pack of a run without prompts."""
@@ -46,12 +47,12 @@ def baseline_run(review: Review, annotator: str) -> str:
     return f"human-{review.review_id}-{review.plan.annotators.index(annotator) + 1}"
 
 
-def begin_baseline(store: Store, review: Review, items: Sequence[ReviewItem]) -> None:
+def begin_baseline(store: Store, review: Review) -> None:
     """Write the header of every expert's run, with the present content of the cases."""
     plan = review.plan
     cases = case_items(cases_of(plan.case_set))
     for annotator in plan.annotators:
-        assigned = [cases[item.item] for item in order_for(items, annotator, plan.seed)]
+        assigned = [cases[item.item] for item in order_for(review.items, annotator, plan.seed)]
         if assigned:
             run_id = baseline_run(review, annotator)
             header = RunHeader(
@@ -93,7 +94,7 @@ def item_for(store: Store, state: ReviewState, item: str, annotator: str) -> Bli
     """
     if state.form.final:
         case = baseline_cases(store, state.review, annotator).get(item)
-        return BlindedItem(case) if case else None
+        return BlindedItem(Material(case=case)) if case else None
     with store.read() as cursor:
         return blinded_item(cursor, item, state.review.plan.case_set, offer(cursor).models)
 
@@ -115,38 +116,33 @@ def write_trials(store: Store, state: ReviewState) -> int:
     """
     if state.blinded:
         return 0
-    return sum(_write_trials(store, state, annotator) for annotator in state.review.plan.annotators)
-
-
-def _write_trials(store: Store, state: ReviewState, annotator: str) -> int:
-    review = state.review
-    if not state.items_for(annotator):
-        return 0
-    run_id = baseline_run(review, annotator)
-    with store.read() as cursor:
-        stored = done_trial_ids(cursor, run_id)
-    lines = []
-    for item, case in baseline_cases(store, review, annotator).items():
-        answers = [state.newest.get((item, annotator, question)) for question in review.plan.asked_of(annotator)]
-        if trial_id(run_id, case.case_key, 0) not in stored and all(answers):
-            lines.append(_trial(run_id, review, case, [answer for answer in answers if answer is not None]))
-    if lines:
-        with JournalWriter(journal_path(run_id, store.journals)) as journal:
-            journal.append_all(lines)
-        fold(store)
-    return len(lines)
+    written, review = 0, state.review
+    for annotator in filter(state.items_for, review.plan.annotators):
+        run_id = baseline_run(review, annotator)
+        with store.read() as cursor:
+            stored = done_trial_ids(cursor, run_id)
+        lines = []
+        for item, case in baseline_cases(store, review, annotator).items():
+            given = (state.newest.get((item, annotator, question)) for question in review.plan.asked_of(annotator))
+            answers = [answer for answer in given if answer is not None]
+            complete = len(answers) == len(review.plan.asked_of(annotator))
+            if complete and trial_id(run_id, case.case_key, 0) not in stored:
+                lines.append(_trial(run_id, review, case, answers))
+        if lines:
+            with JournalWriter(journal_path(run_id, store.journals)) as journal:
+                journal.append_all(lines)
+            fold(store)
+        written += len(lines)
+    return written
 
 
 def _trial(run_id: str, review: Review, case: Case, answers: Sequence[Judgement]) -> TrialLine:
-    trial, seed = trial_id(run_id, case.case_key, 0), seed_of(review.plan.seed, case.case_key, 0)
+    seed = seed_of(review.plan.seed, case.case_key, 0)
+    about: dict[str, Any] = {"trial_id": trial_id(run_id, case.case_key, 0), "case_key": case.case_key, "trial": 0}
     times = [answer.at for answer in answers]
-    first, last = min(times), max(times)
-    started = Started(trial_id=trial, case_key=case.case_key, trial=0, seed=seed, at=first)
     graded = [asyncio.run(_graded(case, answer.question, answer.value or "")) for answer in answers]  # type: ignore[arg-type]
-    events = [started, *chain.from_iterable(graded), Finished(at=last)]
-    return TrialLine(
-        run_id=run_id, trial_id=trial, case_key=case.case_key, trial=0, seed=seed, events=events, finished_at=last
-    )
+    events = [Started(**about, seed=seed, at=min(times)), *chain.from_iterable(graded), Finished(at=max(times))]
+    return TrialLine(run_id=run_id, **about, seed=seed, events=events, finished_at=max(times))
 
 
 async def _graded(case: Case, question_type: QuestionType, response: str) -> list[Event]:

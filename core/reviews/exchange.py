@@ -23,23 +23,25 @@ from core import access
 from core.errors import AnamnesisError, UsageError
 from core.judging.form import About, Shown, forms
 from core.judging.judgement import Judge, Judgement
-from core.judging.request import numbered
+from core.judging.request import Material, numbered
 from core.reviews.answering import answer_in, check_annotator
 from core.reviews.baseline import item_for, own_question, write_trials
-from core.reviews.items import BlindedItem, material_of
-from core.reviews.state import ReviewState, read_states, readable_history, state_of
+from core.reviews.state import ReviewState, about_items, read_states, readable_history, state_of
 from core.spreadsheets import as_written, inert
 from core.store.database import Store
 from core.store.queries.judgements import add_judgements, judgements
 from core.store.queries.trials import trial_origins
 from core.store.queries.utterances import conversations_on
 from core.store.review_records import AnnotatedItem, ItemKind, parse_item
+from core.store.selection import Selection
 
 RELEASE, IMPORTED = "release", "imported"
 """Stored in place of a review's id with answers of the authors' release, and with those of a file."""
 COLUMNS = ("review", "item", "model", "case", "annotator", "question", "value", "comment", "reason")
 """Columns of an import. ``item`` may be replaced by ``model`` and ``case``; in a review it is the item's number."""
 SHEET = ("review", "item", "annotator", "question", "wording", "answers", "shown", "value", "comment", "reason")
+Row = Mapping[str, str]
+"""A row of a file: column → text."""
 EXPORTED = (
     "item", "model", "case", "annotator", "question", "value", "comment", "reason", "highlights", "review", "at"
 )  # fmt: skip
@@ -60,36 +62,47 @@ def write_sheet(store: Store, review: str, annotator: str, out: TextIO) -> int:
 
     Of a form with final answers these are the first open questions. The rows are read by ``import_csv``.
     """
-    check_annotator(annotator, review)
+    check_annotator(annotator)
     state = state_of(store, review)
     if state.review.unblinded:
         raise UsageError("This review is unblinded: its answers can no longer be changed.")
     writer, rows = csv.writer(out, lineterminator="\n"), 0
     writer.writerow(SHEET)
     for item in state.queue(annotator):
+        asked = {question.id: question for question in state.asked(item)}
         due = [
-            question
-            for question in state.due(item, annotator)
-            if state.value(item.item, annotator, question) is None
-            or (annotator in item.annotators and state.unsettled(item, question))
+            asked[name]
+            for name in state.due(item, annotator)
+            if state.value(item.item, annotator, name) is None
+            or (annotator in item.annotators and state.unsettled(item, name))
         ]
         blinded = item_for(store, state, item.item, annotator) if due else None
-        shown = _shown(state, blinded) if blinded else "The conversation or case of this item is no longer stored."
-        for name in due:
-            question = state.question(item, name)
-            assert question is not None
+        shown = (
+            _shown(state, blinded.material) if blinded else "The conversation or case of this item is no longer stored."
+        )
+        for question in due:
             if state.form.final and blinded is not None and blinded.case is not None:
                 question = own_question(blinded.case, question)
             wording, answers = "\n".join(filter(None, (question.wording, question.explained))), question.answers
-            cells = (state.review.name, item.number, annotator, name, wording, " | ".join(answers), shown, "", "", "")
+            cells = (
+                state.review.name,
+                item.number,
+                annotator,
+                question.id,
+                wording,
+                " | ".join(answers),
+                shown,
+                "",
+                "",
+                "",
+            )
             writer.writerow(inert(cell) for cell in cells)
             rows += 1
     return rows
 
 
-def _shown(state: ReviewState, item: BlindedItem) -> str:
+def _shown(state: ReviewState, material: Material) -> str:
     """Return what annotators see of an item, as text."""
-    material = material_of(item)
     parts: tuple[Shown, ...] = ("vignette",) if state.form.final else state.form.shown
     texts = [text if state.form.final else f"{title}:\n{text}" for title, text in material.texts(parts)]
     messages = [numbered(number, turn) for number, turn in enumerate(material.messages)]
@@ -176,7 +189,7 @@ def import_csv(store: Store, content: bytes, review: str = "") -> ImportedAnswer
                 if name in ("", IMPORTED, RELEASE):
                     answer: Judgement | None = _imported(_item(row, conversations), row)
                 elif name in states:
-                    check_annotator(row["annotator"], name)
+                    check_annotator(row["annotator"])
                     answer = _answer(states[name], row)
                 else:
                     raise UsageError(f"There is no review {name[:40]!r}.")
@@ -188,14 +201,13 @@ def import_csv(store: Store, content: bytes, review: str = "") -> ImportedAnswer
                 before = states[name]
                 newest = {**before.newest, (answer.subject, answer.judge.name, answer.question): answer}
                 states |= dict.fromkeys((before.review.review_id, before.review.name), replace(before, newest=newest))
-        trials = {a.subject: parse_item(a.subject).trials for _, a in given.values() if a and a.review_id == IMPORTED}
-        stored = trial_origins(connection, [trial for of_item in trials.values() for trial in of_item])
-        gone = {item for item, of_item in trials.items() if not all(trial in stored for trial in of_item)}
+        items = {a.subject for _, a in given.values() if a and a.review_id == IMPORTED}
+        gone = items - about_items(connection, items, Selection()).keys()
         rejected += [
             (n, f"There is no stored trial for {a.subject}.") for n, (_, a) in given.items() if a and a.subject in gone
         ]
         new = [answer for _, answer in given.values() if answer and answer.subject not in gone]
-        result = _added(connection, new)
+        result = add_imported(connection, new)
     for state in {name: states[name] for name, _ in given.values() if name in states}.values():
         if state.form.final:
             write_trials(store, state_of(store, state.review.review_id))
@@ -203,22 +215,16 @@ def import_csv(store: Store, content: bytes, review: str = "") -> ImportedAnswer
     return result._replace(unchanged=result.unchanged + equal, rejected=tuple(sorted(rejected)))
 
 
-class _Row(dict[str, str]):
-    """A row of a file: column → text; missing cells are empty."""
-
-    def __missing__(self, column: str) -> str:
-        return ""
-
-
-def _rows(content: bytes) -> dict[int, _Row]:
-    """Return line → row of a CSV; raises ``AnamnesisError`` if it is none of answers."""
+def _rows(content: bytes) -> dict[int, Row]:
+    """Return line → row of a CSV, what is missing empty; raises ``AnamnesisError`` if it is none of answers."""
     try:
         reader = csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline=""))
-        heads, rows = set(reader.fieldnames or ()), dict[int, _Row]()
+        heads, rows = set(reader.fieldnames or ()), dict[int, Row]()
         line = reader.line_num + 1
         for row in reader:
             # the line on which it begins: comments may have line breaks
-            rows[line] = _Row({name: as_written((text or "").strip()) for name, text in row.items() if name})
+            given = {name: as_written((text or "").strip()) for name, text in row.items() if name}
+            rows[line] = dict.fromkeys((*COLUMNS, *SHEET), "") | given
             line = reader.line_num + 1
     except (UnicodeDecodeError, csv.Error) as error:
         raise AnamnesisError(f"The file is not CSV in UTF-8 ({error}): save it as CSV UTF-8.") from error
@@ -230,7 +236,7 @@ def _rows(content: bytes) -> dict[int, _Row]:
     return {line: row for line, row in rows.items() if row["value"] or not row["wording"]}
 
 
-def _answer(state: ReviewState, row: _Row) -> Judgement | None:
+def _answer(state: ReviewState, row: Row) -> Judgement | None:
     """Return a row's answer in a review; ``None`` if it is the stored one, so that a sheet can be imported again."""
     number = row["item"].removeprefix("item").strip()
     named = {item.item: item.number for item in state.items}
@@ -242,7 +248,7 @@ def _answer(state: ReviewState, row: _Row) -> Judgement | None:
     return answer_in(state, place, *given, comment=row["comment"])
 
 
-def _imported(item: AnnotatedItem, row: _Row) -> Judgement:
+def _imported(item: AnnotatedItem, row: Row) -> Judgement:
     """Return a row's answer; raises ``UsageError`` if no form about such items has the question, or it is no answer."""
     fitting = [form for form in forms().values() if form.about in _ABOUT[item.kind]]
     asked = next(((form, q) for form in fitting if (q := form.question(row["question"]))), None)
@@ -265,7 +271,7 @@ def _imported(item: AnnotatedItem, row: _Row) -> Judgement:
     )
 
 
-def _item(row: _Row, conversations: Mapping[tuple[str, str], Sequence[str]]) -> AnnotatedItem:
+def _item(row: Row, conversations: Mapping[tuple[str, str], Sequence[str]]) -> AnnotatedItem:
     if row["item"]:
         return parse_item(row["item"])
     model, case = row["model"], row["case"]
@@ -277,13 +283,9 @@ def _item(row: _Row, conversations: Mapping[tuple[str, str], Sequence[str]]) -> 
     return AnnotatedItem("release", model=model, case_key=case)
 
 
-def add_imported(store: Store, new: Sequence[Judgement]) -> ImportedAnswers:
-    """Save those answers that are not stored like this already."""
-    with store.write() as connection:
-        return _added(connection, new)
+def add_imported(connection: duckdb.DuckDBPyConnection, new: Sequence[Judgement]) -> ImportedAnswers:
+    """Save those answers that are not stored like this already. Needs a write lease."""
 
-
-def _added(connection: duckdb.DuckDBPyConnection, new: Sequence[Judgement]) -> ImportedAnswers:
     def key(answer: Judgement) -> tuple[str, ...]:
         return (answer.review_id, answer.subject, answer.judge.name, answer.question)
 

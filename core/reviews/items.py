@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import duckdb
 
 from core.asking.scene import Dialogue, Turn
-from core.case import Case, Profile
+from core.case import Case
 from core.datasets.select import cases_of
 from core.events import Answered, Assessed, Ended, Event, Summarised, Utterance
 from core.frameworks.base import framework_of
@@ -71,21 +71,15 @@ def _blacked_out(match: re.Match[str]) -> str:
 
 @dataclass(frozen=True)
 class BlindedItem:
-    """An item without the name of a model.
+    """An item without the name of a model: ``material`` as models judge it, and its dialogues as people see them."""
 
-    ``response`` is the free response that is judged, ``extracted`` the diagnosis that its grader extracted from it,
-    ``second`` the other dialogue of a pair, ``profile`` the profile that is judged. ``scripted``: whether the first
-    message of each dialogue is scripted (``Turn``).
-    """
-
-    case: Case | None
+    material: Material
     dialogue: list[Event] = field(default_factory=list)
-    response: str | None = None
-    extracted: str = ""
     second: list[Event] = field(default_factory=list)
-    profile: Profile | None = None
-    scripted: tuple[bool, bool] = (False, False)
-    summary: str = ""
+
+    @property
+    def case(self) -> Case | None:
+        return self.material.case
 
 
 def blinded_item(
@@ -98,51 +92,40 @@ def blinded_item(
     parsed = parse_item(item)
     if parsed.kind in ("case", "profile"):
         return _case_item(cursor, parsed, case_set)
-    played = [_conversation(cursor, trial) for trial in parsed.trials]
-    if not played or None in played:
+    played = [trial_events(cursor, trial) for trial in parsed.trials]
+    if not played or not all(played):
         return None
-    (judged_case, events), *others = [conversation for conversation in played if conversation is not None]
-    answers = [event for event in events if isinstance(event, Answered) and event.question_type == "frq"]
     by_trial = dialogues(cursor, parsed.trials)
-    scripted = [any(turn.scripted for turn in by_trial.get(trial, ())) for trial in parsed.trials]
-    response = next((answer.response for answer in answers if answer.format == parsed.format), None)
+    seen = [blinded_dialogue(events, models) for events in played]
+    spoken = [
+        _dialogue(events, any(turn.scripted for turn in by_trial.get(trial, ())))
+        for trial, events in zip(parsed.trials, seen, strict=True)
+    ]
+    of_answer = (parsed.format, "frq") if parsed.kind == "answer" else None
+    responses = [e.response for e in played[0] if isinstance(e, Answered) and (e.format, e.question_type) == of_answer]
     extracted = [
         grade.extracted
-        for grade in (latest_grades(cursor, parsed.trial_id) if parsed.kind == "answer" else ())
-        if (grade.format, grade.question_type) == (parsed.format, "frq") and grade.extracted
+        for grade in (latest_grades(cursor, parsed.trial_id) if of_answer else ())
+        if (grade.format, grade.question_type) == of_answer and grade.extracted
     ]
-    return BlindedItem(
-        judged_case,
-        blinded_dialogue(events, models),
-        hidden(response, models) if parsed.kind == "answer" and response is not None else None,
+    material = Material(
+        spoken[0],
+        spoken[1] if len(spoken) > 1 else (),
+        case_played(cursor, parsed.trial_id),
+        hidden(responses[0] or "", models) if responses else "",
         hidden(extracted[-1], models) if extracted else "",
-        blinded_dialogue(others[0][1], models) if others else [],
-        scripted=(scripted[0], scripted[-1]),
-        summary=next((hidden(event.text, models) for event in events if isinstance(event, Summarised)), ""),
+        summary=next((hidden(event.text, models) for event in played[0] if isinstance(event, Summarised)), ""),
     )
-
-
-def _conversation(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> tuple[Case | None, list[Event]] | None:
-    events = trial_events(cursor, trial_id)
-    return (case_played(cursor, trial_id), events) if events else None
+    return BlindedItem(material, *seen)
 
 
 def _case_item(cursor: duckdb.DuckDBPyConnection, item: AnnotatedItem, case_set: str) -> BlindedItem | None:
     judged = next((case for case in cases_of(case_set) if case.case_key == item.case_key), None)
     if judged is None or item.kind == "case":
-        return None if judged is None else BlindedItem(judged)
+        return None if judged is None else BlindedItem(Material(case=judged))
     versions = profile_versions(cursor, judged)
     profile = next((version.generated.profile for version in versions if version.version == item.version), None)
-    return None if profile is None else BlindedItem(judged, profile=profile)
-
-
-def material_of(item: BlindedItem) -> Material:
-    """Return an item as models judge it: messages as annotators see them, without tags and reasoning."""
-    first, second = (
-        _dialogue(dialogue, is_scripted)
-        for dialogue, is_scripted in zip((item.dialogue, item.second), item.scripted, strict=True)
-    )
-    return Material(first, second, item.case, item.response or "", item.extracted, item.profile, item.summary)
+    return None if profile is None else BlindedItem(Material(case=judged, profile=profile))
 
 
 def _dialogue(events: Sequence[Event], is_scripted: bool) -> Dialogue:

@@ -16,7 +16,8 @@ from core.reviews.drawing import draw, pool_of
 from core.reviews.state import read_state, state_of
 from core.store.database import Store
 from core.store.queries import reviews as rows
-from core.store.review_records import Review, ReviewPlan, Unblinding
+from core.store.review_records import Review, ReviewPlan
+from core.store.tables import UnblindingRow
 
 
 def plan_review(store: Store, name: str, plan: ReviewPlan) -> Review:
@@ -33,16 +34,16 @@ def plan_review(store: Store, name: str, plan: ReviewPlan) -> Review:
         if any(review.name.lower() == title.lower() for review in rows.reviews(cursor)):
             raise UsageError(f"There is a review called {title!r} already: choose another name.")
         pool = pool_of(cursor, plan)
-    items = draw(pool, plan)
+    items = tuple(draw(pool, plan))
     about = {candidate.item: (candidate.case_key, candidate.specialty) for candidate in pool}
     asked = {question for item in items for question in plan.asks.questions_for(*about[item.item])}
     questions = tuple(question for question in plan.asks.questions if question in asked)
     form = Form(**{**dict(plan.asks), "questions": questions})  # a copy would have the cached properties of the other
-    review = Review(title, plan.model_copy(update={"form": form}))
+    review = Review(title, plan.model_copy(update={"form": form}), items)
     with store.write() as connection:
-        rows.add_review(connection, review, items)
+        rows.add_review(connection, review)
     if plan.asks.final:
-        begin_baseline(store, review, items)
+        begin_baseline(store, review)
     return review
 
 
@@ -58,7 +59,7 @@ def unblind(store: Store, review: str, by: str, reason: str = "") -> None:
         if state.missing and not reason.strip():
             raise UsageError(f"{state.missing:,} answers are missing: wait for them, or give a reason.")
         stored_reason = reason.strip() if state.missing else ""
-        rows.add_unblinding(connection, state.review.review_id, Unblinding(by.strip(), stored_reason, time.time()))
+        rows.add_unblinding(connection, UnblindingRow(state.review.review_id, by.strip(), stored_reason, time.time()))
     if state.form.final:
         write_trials(store, state_of(store, state.review.review_id))
 

@@ -7,8 +7,9 @@ answer is stored under their joint name, so that agreement is measured on what e
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import takewhile
@@ -27,6 +28,7 @@ from core.store.queries import reviews as rows
 from core.store.queries.judgements import judgement_history, judgements
 from core.store.queries.trials import trial_origins
 from core.store.review_records import Review, ReviewItem, parse_item
+from core.store.selection import Selection
 
 COMMENT, HIGHLIGHT = "comment", "highlight"
 """Questions of judgements by people that are not answers."""
@@ -66,15 +68,38 @@ class AnnotatorProgress:
 
 
 class About(NamedTuple):
-    """What an item is about; an item whose trial is not stored has no model.
+    """What an item is about; of a trial that is not stored it has neither model nor data set.
 
     ``models`` are the conditions of its conversations, in the order in which annotators see them; empty for a case.
-    The ``specialty`` of a case is read only where a question of the form is asked about some.
     """
 
     case: str
-    specialty: str = ""
     models: tuple[str, ...] = ()
+    dataset: str = ""
+    specialty: str = ""
+
+    @property
+    def model(self) -> str:
+        return " and ".join(sorted(self.models))
+
+
+def about_items(
+    cursor: duckdb.DuckDBPyConnection, items: Iterable[str], within: Selection | None = None
+) -> dict[str, About]:
+    """Return item → what it is about; with a selection, only items whose trials are all in it."""
+    parsed = {item: parse_item(item) for item in items}
+    origins = trial_origins(cursor, [trial for item in parsed.values() for trial in item.trials], within)
+    about = {}
+    for name, item in parsed.items():
+        stored = [origins[trial] for trial in item.trials if trial in origins]
+        if within is not None and len(stored) < len(item.trials):
+            continue
+        models = tuple(origin.model for origin in stored) or tuple(filter(None, [item.model]))
+        case, dataset, specialty = item.case_key or name, "", ""
+        if stored:
+            case, dataset, specialty = stored[0].case_key, stored[0].dataset or "", stored[0].specialty or ""
+        about[name] = About(case, models, dataset, specialty)
+    return about
 
 
 @dataclass(frozen=True)
@@ -110,18 +135,26 @@ class ItemAnswers:
     def answer(self) -> str | None:
         return self.decided[0]
 
+    @property
+    def mean(self) -> float | None:
+        """The mean of the annotators on a scale; ``None`` if nobody judged."""
+        return statistics.fmean(map(float, self.judged)) if self.judged else None
+
 
 @dataclass(frozen=True)
 class ReviewState:
-    """A review with its items and answers.
+    """A review with its answers.
 
     ``newest`` is (item, annotator, question) → newest answer; ``about`` is item → what it is about.
     """
 
     review: Review
-    items: Sequence[ReviewItem]
     newest: Mapping[tuple[str, str, str], Judgement] = field(default_factory=dict)
     about: Mapping[str, About] = field(default_factory=dict)
+
+    @property
+    def items(self) -> tuple[ReviewItem, ...]:
+        return self.review.items
 
     @cached_property
     def by_number(self) -> dict[int, ReviewItem]:
@@ -158,7 +191,8 @@ class ReviewState:
 
     def asked(self, item: ReviewItem) -> tuple[FormQuestion, ...]:
         """Return the questions of the form about an item."""
-        asked = self.form.questions_for(*self._about(item)[:2])
+        about = self._about(item)
+        asked = self.form.questions_for(about.case, about.specialty)
         return tuple(question for question in asked if not item.questions or question.id in item.questions)
 
     def question(self, item: ReviewItem, question_id: str) -> FormQuestion | None:
@@ -169,12 +203,12 @@ class ReviewState:
         listed = []
         for item in self.items:
             if question in self.asked(item):  # ids are unique for a case only
-                case, _, models = self._about(item)
+                about = self._about(item)
                 answers = {name: self.value(item.item, name, question.id) for name in item.annotators}
                 given = {name: value for name, value in answers.items() if value is not None}
                 settlement = self.settlement(item, question.id)
                 settled = settlement.value if settlement else None
-                listed.append(ItemAnswers(self.form, question.id, item.item, case, models, given, settled))
+                listed.append(ItemAnswers(self.form, question.id, item.item, about.case, about.models, given, settled))
         return listed
 
     def items_for(self, annotator: str) -> list[ReviewItem]:
@@ -198,7 +232,8 @@ class ReviewState:
             return own if self.form.final else asked
         if self.form.decision != "third":
             return ()
-        return tuple(q for q in asked if self.tied(item, q) and self.settled_by(item, q) in (None, annotator))
+        settled = {q: answer.judge.name for q in asked if (answer := self.settlement(item, q))}
+        return tuple(q for q in asked if self.tied(item, q) and settled.get(q, annotator) == annotator)
 
     def due(self, item: ReviewItem, annotator: str) -> tuple[str, ...]:
         """Return the questions that an annotator may see now: of a form with final answers, none after an open one."""
@@ -263,10 +298,6 @@ class ReviewState:
         """Return the answer that settles a tie: the first by a person not among the annotators, or by all together."""
         answers = self._answers.get((item.item, question), ())
         return next((answer for answer in answers if answer.judge.name not in item.annotators), None)
-
-    def settled_by(self, item: ReviewItem, question: str) -> str | None:
-        settlement = self.settlement(item, question)
-        return settlement.judge.name if settlement else None
 
 
 def states(store: Store) -> list[ReviewState]:
@@ -336,15 +367,10 @@ def _with_answers(cursor: duckdb.DuckDBPyConnection, review: Review) -> ReviewSt
     answers = judgements(cursor, kinds=("person",), review_id=review.review_id)
     ordered = sorted(answers, key=lambda answer: (answer.subject, answer.question, answer.judge.name))
     newest = {(answer.subject, answer.judge.name, answer.question): answer for answer in ordered}
-    items = rows.items_of(cursor, review.review_id)
-    parsed = {item.item: parse_item(item.item) for item in items}
-    origins = trial_origins(cursor, [trial for item in parsed.values() for trial in item.trials])
-    scoped = any(question.cases or question.specialties for question in review.plan.asks.questions)
-    specialties = {case.case_key: case.specialty for case in cases_of(review.plan.case_set)} if scoped else {}
-    about = {}
-    for name, item in parsed.items():
-        stored = [origins[trial] for trial in item.trials if trial in origins]
-        case = stored[0].case_key if stored else item.case_key or name
-        specialty = stored[0].specialty if stored else specialties.get(case)
-        about[name] = About(case, specialty or "", tuple(origin.model for origin in stored))
-    return ReviewState(review, items, newest, about)
+    about = about_items(cursor, [item.item for item in review.items])
+    if any(question.specialties for question in review.plan.asks.questions):
+        of_case = {case.case_key: case.specialty for case in cases_of(review.plan.case_set)}
+        about = {
+            item: each._replace(specialty=each.specialty or of_case.get(each.case, "")) for item, each in about.items()
+        }
+    return ReviewState(review, newest, about)

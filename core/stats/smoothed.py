@@ -16,7 +16,8 @@ The shape of the pseudo-cases and the tails were chosen for coverage: benchmarks
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable
 
 import numpy as np
 import scipy  # type: ignore[import-untyped]
@@ -67,6 +68,19 @@ def ratio_interval(numerators: ArrayLike, denominators: ArrayLike, level: float 
     scale = most * float(below[used].mean())
     bounds = _interval(pairs[:, 0] / scale, pairs[:, 1] * most / scale, counts, level)
     return Interval(*(most * bound for bound in bounds))
+
+
+def share_of(hits: Iterable[tuple[Hashable, bool]]) -> tuple[float | None, float, float, int]:
+    """Return the share of items that are hits (``None`` without items), its interval, and the number of items.
+
+    ``hits`` are the case of each item and whether it is a hit.
+    """
+    above, below = Counter[Hashable](), Counter[Hashable]()
+    for case, hit in hits:
+        above[case] += hit
+        below[case] += 1
+    low, high = ratio_interval([above[case] for case in below], list(below.values()))
+    return (above.total() / below.total() if below else None), low, high, below.total()
 
 
 def pseudo_shape(n_cases: int) -> float:

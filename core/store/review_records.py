@@ -16,6 +16,7 @@ from core.datasets.case_fields import FIELDS as CASE_FIELDS
 from core.errors import UsageError
 from core.events import FORMATS, Format, QuestionType
 from core.judging.form import RUBRIC, Form, FormQuestion, Option, form_named
+from core.store.tables import UnblindingRow
 
 
 def yes_no_questions() -> dict[str, str]:
@@ -309,26 +310,6 @@ def planned(**fields: object) -> ReviewPlan:
 
 
 @dataclass(frozen=True)
-class Unblinding:
-    """When and by whom the models' names were revealed, and the reason if not all questions were answered."""
-
-    by: str
-    reason: str
-    at: float
-
-
-@dataclass(frozen=True)
-class Review:
-    """A stored review. ``created_at`` is in seconds since 1970 (UTC)."""
-
-    name: str
-    plan: ReviewPlan
-    review_id: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
-    created_at: float = field(default_factory=time.time)
-    unblinded: Unblinding | None = None
-
-
-@dataclass(frozen=True)
 class ReviewItem:
     """One item: its number in the review, from 1 (each annotator has a different order), and its annotators.
 
@@ -339,6 +320,18 @@ class ReviewItem:
     number: int
     annotators: tuple[str, ...]
     questions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Review:
+    """A stored review. ``created_at`` is in seconds since 1970 (UTC)."""
+
+    name: str
+    plan: ReviewPlan
+    items: tuple[ReviewItem, ...] = ()
+    review_id: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
+    created_at: float = field(default_factory=time.time)
+    unblinded: UnblindingRow | None = None
 
 
 @dataclass(frozen=True)

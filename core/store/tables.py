@@ -403,9 +403,14 @@ class CaseLabelRow(
     field: str
     value: str  # yes or no, a name, or accepted answers line by line; empty: none
     origin: str  # person, review, file or model
-    made_by: str
+    made_by: str  # the person, the review, the file, or the model with the hash of its prompt
     note: str  # the reason, or the quotation of a model
     made_at: float
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The accepted answers."""
+        return tuple(filter(None, self.value.split("\n")))
 
 
 @dataclass

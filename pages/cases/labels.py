@@ -13,7 +13,8 @@ from core.errors import AnamnesisError
 from core.jobs.judge import Judging, asked_of_models
 from core.judging.form import forms
 from core.store.database import Store
-from core.store.queries.case_labels import ALLOWED, LABEL_FIELDS, NO, YES, CaseLabel, LabelField, add_labels, label_of
+from core.store.queries.case_labels import ALLOWED, LABEL_FIELDS, NO, YES, LabelField, add_labels, label_of
+from core.store.tables import CaseLabelRow
 from pages.cases.sets import CaseEntry
 from pages.kit.controls import choose
 from pages.kit.jobs import draw_judging
@@ -46,7 +47,7 @@ def draw_labels_of(entry: CaseEntry) -> None:
         st.caption(f":material/label: {' · '.join(words)}")
 
 
-def _said(label: CaseLabel) -> str:
+def _said(label: CaseLabelRow) -> str:
     who = {
         "model": f"by the model {plain(label.made_by)}",
         "review": f"review {plain(label.made_by)}",
@@ -178,7 +179,7 @@ def answer_of(entry: CaseEntry, question: LabelField) -> str:
     return entry.specialty if question == "specialty" else entry.value(question).replace("\n", "; ")
 
 
-def _maker(label: CaseLabel) -> str:
+def _maker(label: CaseLabelRow) -> str:
     model, _, prompt = label.made_by.partition(" ")
     return f"{model_name(model)} (prompt {prompt})" if label.origin == "model" else maker_words(label.made_by)
 
@@ -191,7 +192,7 @@ def changes(
     reason: str,
     *,
     confirm: bool = False,
-) -> list[CaseLabel]:
+) -> list[CaseLabelRow]:
     """Return a person's label for each changed answer, and with ``confirm`` for each one by a model, with its words."""
     changed = []
     for entry, cell in zip(entries, answers, strict=True):

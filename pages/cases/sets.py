@@ -16,8 +16,9 @@ from core.errors import AnamnesisError
 from core.images import local_images
 from core.measures.case_distribution import read_labels
 from core.store.database import Store
-from core.store.queries.case_labels import NO, YES, CaseLabel, LabelField
+from core.store.queries.case_labels import NO, YES, LabelField
 from core.store.queries.profiles import StoredProfile, newest_profiles, newest_versions
+from core.store.tables import CaseLabelRow
 from core.text.profiles import CaseId, Generated, own_profile
 from pages.kit.cached import cached_query, read
 from pages.kit.view import specialties_in_order
@@ -36,7 +37,7 @@ class CaseEntry:
     content_hash: str
     findings: tuple[LintFinding, ...]
     saved: StoredProfile | None
-    labels: Mapping[LabelField, CaseLabel] = field(default_factory=dict)
+    labels: Mapping[LabelField, CaseLabelRow] = field(default_factory=dict)
 
     @property
     def specialty(self) -> str:

@@ -16,8 +16,9 @@ from core.reviews.reviewing import plan_review, unblind
 from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.case_labels import CaseLabel, LabelField, add_labels, label_of, labels_in_force
+from core.store.queries.case_labels import LabelField, add_labels, label_of, labels_in_force
 from core.store.review_records import planned
+from core.store.tables import CaseLabelRow
 from pages.cases.labels import changes
 from pages.cases.sets import CaseEntry
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, keep_lines, write_journal
@@ -37,7 +38,7 @@ def store(database: Path) -> Store:
     return store
 
 
-def in_force(store: Store, number: int) -> dict[LabelField, CaseLabel]:
+def in_force(store: Store, number: int) -> dict[LabelField, CaseLabelRow]:
     case = CASES[number - 1]
     with store.read() as cursor:
         return dict(labels_in_force(cursor).get((case.case_key, case.text_hash), {}))

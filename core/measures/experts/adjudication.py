@@ -11,66 +11,71 @@ its error by the estimator of Rogan and Gladen (American Journal of Epidemiology
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, islice
-from typing import Any, NamedTuple
+from itertools import combinations, product
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from core.errors import UsageError
 from core.events import COUNTED
-from core.judging.form import form_named
+from core.judging.form import Form, form_named
+from core.judging.judgement import Judgement
 from core.measures.base import Columns, Row
 from core.reviews.exchange import IMPORTED, RELEASE
-from core.reviews.state import TIED, ItemAnswers, ReviewState
+from core.reviews.state import TIED, About, ItemAnswers, ReviewState, about_items
 from core.stats.differences import mcnemar, paired_counts
 from core.stats.intervals import NOTHING, Interval, wilson_if_alike
-from core.stats.ratios import percentiles, ratio, resampled_sums
-from core.stats.smoothed import ratio_interval
+from core.stats.ratios import percentiles, resampled_sums
+from core.stats.smoothed import share_of
 from core.store.database import Store
 from core.store.queries.answers import CaseScore
 from core.store.queries.grades import free_verdicts
 from core.store.queries.judgements import judgements
-from core.store.queries.trials import trial_origins
-from core.store.review_records import parse_item, yes_no_questions
+from core.store.review_records import Review, ReviewItem, ReviewPlan, parse_item, yes_no_questions
+from core.store.tables import UnblindingRow
 
 TIE_BREAKERS = ("d3", "release d3")
 """Names of the release's third annotator, in its workbooks and as imported."""
 
 
-class ExpertAnswer(NamedTuple):
-    """An annotator's answer, yes or no, on a model's conversation or response on a case.
+def review_of(
+    form: Form, answers: Iterable[Judgement], about: Mapping[str, About], source: str = RELEASE
+) -> ReviewState:
+    """Return answers that are in no review, the oldest first, as a review that is unblinded.
 
-    ``item`` distinguishes several of a model on a case.
-    """
-
-    model: str
-    case: str
-    question: str
-    annotator: str
-    answer: str
-    item: str = ""
-
-
-def decide(answers: Iterable[ExpertAnswer]) -> list[ItemAnswers]:
-    """Return one decision for every model, case, question and item, in the order in which they first occur.
-
-    Of more than two annotators of an item, the third in the order of the answers decides if the first two differ;
+    The annotators of a question about an item are the first two who answered it; the next person settles their tie.
     ``TIE_BREAKERS`` are never among these two.
     """
-    by_place: dict[tuple[str, ...], dict[str, str]] = {}
-    for model, case, question, annotator, answer, item in answers:
-        by_place.setdefault((model, case, question, item), {})[annotator] = answer
-    forms = {asked.id: form for form in map(form_named, ("answers", "conversations")) for asked in form.questions}
-    decisions = []
-    for (model, case, question, item), given in by_place.items():
-        first = dict(islice((pair for pair in given.items() if pair[0] not in TIE_BREAKERS), 2))
-        third = next((said for name, said in given.items() if name not in first), None)
-        decisions.append(ItemAnswers(forms[question], question, item, case, (model,), first, third))
-    return decisions
+    newest: dict[tuple[str, str, str], Judgement] = {}
+    people: dict[tuple[str, str], dict[str, None]] = {}
+    for answer in answers:
+        newest[answer.subject, answer.judge.name, answer.question] = answer
+        people.setdefault((answer.subject, answer.question), {})[answer.judge.name] = None
+    items = tuple(
+        ReviewItem(item, number, tuple(name for name in names if name not in TIE_BREAKERS)[:2], (question,))
+        for number, ((item, question), names) in enumerate(people.items(), start=1)
+    )
+    plan = ReviewPlan.model_construct(kind=form.name, number=len(items), annotators=(), form=form)
+    ended = UnblindingRow(source, "", "", 0.0)
+    return ReviewState(Review(source, plan, items, source, unblinded=ended), newest, about)
+
+
+def imported_reviews(store: Store) -> list[ReviewState]:
+    """Return the imported answers to questions of yes or no, for each form that asks them."""
+    known = yes_no_questions()
+    with store.read() as cursor:
+        stored = [answer for source in (RELEASE, IMPORTED) for answer in judgements(cursor, review_id=source)]
+        stored = [answer for answer in stored if answer.question in known and answer.value in ("yes", "no")]
+        about = about_items(cursor, dict.fromkeys(answer.subject for answer in stored))
+    answers = sorted(stored, key=lambda answer: answer.at)
+    return [
+        review_of(form, (answer for answer in answers if form.question(answer.question)), about, IMPORTED)
+        for form in map(form_named, ("conversations", "answers"))
+    ]
 
 
 def decisions_of(state: ReviewState) -> list[ItemAnswers]:
@@ -85,28 +90,9 @@ def decisions_of(state: ReviewState) -> list[ItemAnswers]:
         for item in state.judged(question)
         if item.judged or item.settled
     ]
+    if state.review.review_id in (RELEASE, IMPORTED):
+        return decisions  # the items of other reviews are shuffled
     return sorted(decisions, key=lambda decision: decision.model)
-
-
-def imported_decisions(store: Store) -> list[ItemAnswers]:
-    """Return the decisions on imported answers."""
-    questions = yes_no_questions()
-    with store.read() as cursor:
-        stored = [answer for source in (RELEASE, IMPORTED) for answer in judgements(cursor, review_id=source)]
-        answers = [(a, parse_item(a.subject)) for a in sorted(stored, key=lambda answer: answer.at)]
-        origins = trial_origins(cursor, [item.trial_id for _, item in answers if item.trial_id])
-    return decide(
-        ExpertAnswer(
-            origin.model if (origin := origins.get(item.trial_id)) else item.model or "unknown",
-            origin.case_key if origin else item.case_key or "unknown",
-            answer.question,
-            answer.judge.name,
-            answer.value,
-            answer.subject,
-        )
-        for answer, item in answers
-        if answer.question in questions and answer.value in ("yes", "no")
-    )
 
 
 VALUE = Columns("value", "low", "high", "n")
@@ -120,18 +106,13 @@ def shares(decisions: Iterable[ItemAnswers]) -> list[Row]:
         groups.setdefault((decision.question, decision.model), []).append(decision)
     rows = []
     for (question, model), members in groups.items():
-        yes = Counter(decision.case for decision in members if decision.answer == "yes")
-        n = Counter(decision.case for decision in members if decision.answer is not None)
-        low, high = ratio_interval([yes[case] for case in n], list(n.values()))
+        decided = [(decision.case, decision.answer == "yes") for decision in members if decision.answer is not None]
         rows.append(
             Row(
                 {"question": yes_no_questions()[question], "model": model},
-                yes.total() / n.total() if n else None,
-                low,
-                high,
-                n.total(),
-                {TIED: len(members) - n.total()},
-                more={"yes": yes.total()},
+                *share_of(decided),
+                {TIED: len(members) - len(decided)},
+                more={"yes": sum(yes for _, yes in decided)},
                 unit="items",
                 columns=Columns("share", "low", "high", "n", "excluded"),
             )
@@ -144,20 +125,18 @@ def pairs(decisions: Sequence[ItemAnswers], questions: Sequence[str]) -> list[di
 
     If a model has several items on a case, the first decided item counts.
     """
-    answers: dict[tuple[str, str], dict[str, bool]] = {}
+    answers: dict[tuple[str, str], dict[str, bool]] = defaultdict(dict)
     for decision in decisions:
         if decision.answer is not None:
-            by_case = answers.setdefault((decision.question, decision.model), {})
-            by_case.setdefault(decision.case, decision.answer == "yes")
+            answers[decision.question, decision.model].setdefault(decision.case, decision.answer == "yes")
     lines = []
     for question in questions:
-        models = [model for q, model in answers if q == question]
-        for first, second in combinations(models, 2):
-            first_answers, second_answers = answers[question, first], answers[question, second]
-            shared = [case for case in first_answers if case in second_answers]
+        for first, second in combinations([model for q, model in answers if q == question], 2):
+            sides = answers[question, first], answers[question, second]
+            shared = [case for case in sides[0] if case in sides[1]]
             if not shared:
                 continue
-            counts = paired_counts([first_answers[case] for case in shared], [second_answers[case] for case in shared])
+            counts = paired_counts(*([side[case] for case in shared] for side in sides))
             lines.append(
                 {
                     "question": yes_no_questions()[question],
@@ -198,35 +177,26 @@ def confusion(grader: str, judged: Iterable[JudgedAnswer]) -> list[Row]:
     ``agreement``: the share of equal verdicts; ``sensitivity``: the share that the grader calls right among the answers
     that experts call right; ``specificity``: the share that it calls wrong among those that experts call wrong.
     """
-    table = np.array(list(_by_case(judged).values())).reshape(-1, 4)
-    both, grader_only, expert_only, neither = table.T
-    shares = {
-        "agreement": (both + neither, grader_only + expert_only),
-        "sensitivity": (both, expert_only),
-        "specificity": (neither, grader_only),
-    }
-    n = int(table.sum())
+    answers = list(judged)
+    counts = Counter((answer.grader_says, answer.expert_says) for answer in answers)
     rows = [
-        figure_of_grader(grader, name, int(count), n) for name, count in zip(CONFUSION, table.sum(axis=0), strict=True)
+        figure_of_grader(grader, name, counts[says], len(answers))
+        for name, says in zip(CONFUSION, product((True, False), (True, False)), strict=True)
     ]
-    for name, (hits, misses) in shares.items():
-        totals = hits + misses
-        share = ratio(hits, totals)
-        rows.append(figure_of_grader(grader, name, share, int(totals.sum()), ratio_interval(hits, totals)))
+    shares = {
+        "agreement": ((answer.case, answer.grader_says == answer.expert_says) for answer in answers),
+        "sensitivity": ((answer.case, answer.grader_says) for answer in answers if answer.expert_says),
+        "specificity": ((answer.case, not answer.grader_says) for answer in answers if not answer.expert_says),
+    }
+    for name, hits in shares.items():
+        share, low, high, n = share_of(hits)
+        rows.append(figure_of_grader(grader, name, share, n, Interval(low, high)))
     return rows
 
 
 def figure_of_grader(grader: str, figure: str, value: float | None, n: int, interval: Interval = NOTHING) -> Row:
     label = {"grader": grader, "figure": figure}
     return Row(label, value, interval.low, interval.high, n, unit="items", columns=VALUE)
-
-
-def _by_case(judged: Iterable[JudgedAnswer]) -> dict[str, Floats]:
-    """Return case → the counts of ``CONFUSION`` of its answers."""
-    counts: dict[str, Floats] = {}
-    for answer in judged:
-        counts.setdefault(answer.case, np.zeros(4))[2 * (not answer.grader_says) + (not answer.expert_says)] += 1
-    return counts
 
 
 def case_counts(judged: Iterable[JudgedAnswer]) -> dict[tuple[str, str], Counts]:
@@ -258,17 +228,6 @@ def count_agreement(grader: str, counts: Collection[Counts]) -> list[Row]:
     return [figure_of_grader(grader, name, float(value), len(counts)) for name, value in figures.items()]
 
 
-def rogan_gladen(apparent: ArrayLike, sensitivity: ArrayLike, specificity: ArrayLike) -> Floats:
-    """Return (apparent + specificity − 1) / (sensitivity + specificity − 1), unclipped, of numbers or of arrays.
-
-    NaN if the grader is no better than chance (sensitivity + specificity ≤ 1) or either is unknown.
-    """
-    false_positives = 1 - np.asarray(specificity, dtype=np.float64)
-    youden = np.asarray(sensitivity, dtype=np.float64) - false_positives
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(youden > 0, (np.asarray(apparent, dtype=np.float64) - false_positives) / youden, np.nan)
-
-
 def corrected(model: str, scores: Mapping[str, float], judged: Sequence[JudgedAnswer]) -> Row:
     """Correct the mean of a model's ``scores`` (by case) for the grader's error, measured on the judged items.
 
@@ -277,7 +236,9 @@ def corrected(model: str, scores: Mapping[str, float], judged: Sequence[JudgedAn
     interval, was outside 0 to 1 and was set to the nearer limit. The interval resamples cases with their score and all
     their judged items; resamples in which the correction is undefined are left out.
     """
-    by_case = _by_case(judged)
+    by_case: dict[str, Floats] = {}
+    for answer in judged:
+        by_case.setdefault(answer.case, np.zeros(4))[2 * (not answer.grader_says) + (not answer.expert_says)] += 1
     cases = list(dict.fromkeys([*scores, *by_case]))
     no_items = np.zeros(4)
     table = np.array([[scores.get(case, 0.0), case in scores, *by_case.get(case, no_items)] for case in cases])
@@ -296,11 +257,16 @@ def corrected(model: str, scores: Mapping[str, float], judged: Sequence[JudgedAn
 
 
 def _estimates(sums: Floats) -> tuple[Floats, Floats]:
-    """Return the apparent and the corrected accuracy from sums of scores, scored cases and ``CONFUSION`` counts."""
+    """Return the apparent and the corrected accuracy from sums of scores, scored cases and ``CONFUSION`` counts.
+
+    The correction is (apparent + specificity − 1) / (sensitivity + specificity − 1), unclipped; NaN if the grader is
+    no better than chance (sensitivity + specificity ≤ 1) or either is unknown.
+    """
     score, scored, both, grader_only, expert_only, neither = sums.T
     with np.errstate(divide="ignore", invalid="ignore"):
-        apparent = score / scored
-        return apparent, rogan_gladen(apparent, both / (both + expert_only), neither / (neither + grader_only))
+        apparent, false_positives = score / scored, grader_only / (grader_only + neither)
+        youden = both / (both + expert_only) - false_positives
+        return apparent, np.where(youden > 0, (apparent - false_positives) / youden, np.nan)
 
 
 def against_grader(store: Store, decisions: Iterable[ItemAnswers]) -> tuple[list[JudgedAnswer], dict[str, int]]:

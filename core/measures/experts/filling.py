@@ -7,10 +7,9 @@ labels (``core.store.queries.case_labels``): journaled, with the review as their
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import get_args
 
 from core.case import Case
 from core.datasets.select import cases_of
@@ -18,7 +17,8 @@ from core.errors import UsageError
 from core.judging.form import FormQuestion, forms
 from core.reviews.state import ReviewState, state_of
 from core.store.database import Store
-from core.store.queries.case_labels import CaseLabel, LabelField, add_labels, filled_value, label_of, lines_of
+from core.store.queries.case_labels import LABEL_FIELDS, LabelField, add_labels, filled_value, label_of, lines_of
+from core.store.tables import CaseLabelRow
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Filling:
     ``minority`` is case → accepted answers that at most half of its annotators named: a person may add these.
     """
 
-    labels: tuple[CaseLabel, ...]
+    labels: tuple[CaseLabelRow, ...]
     left_out: Mapping[str, int] = field(default_factory=dict)
     minority: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -36,19 +36,20 @@ class Filling:
         return sum(label.field == field_name for label in self.labels)
 
 
-def filling_of(store: Store, state: ReviewState) -> Filling:
+def filling_of(store: Store, review: str) -> Filling:
     """Return what a review of cases can fill in; raises ``UsageError`` if its form fills nothing or it is open."""
-    questions = dict(_filling_questions(state))
+    state = state_of(store, review)
+    questions = filling_questions(state)
     if not questions:
         raise UsageError(f"The form of the review {state.review.name} fills no field of a case.")
     if state.review.unblinded is None:
         raise UsageError(f"The review {state.review.name} is open: unblind it first, so that its answers stay.")
     cases = {case.case_key: case for case in cases_of(state.review.plan.case_set)}
     by_item = {item.item: item for item in state.items}
-    labels: list[CaseLabel] = []
+    labels: list[CaseLabelRow] = []
     left_out: Counter[str] = Counter()
     minority: dict[str, tuple[str, ...]] = {}
-    for question, field_name in questions.items():
+    for question, field_name in questions:
         for item in state.judged(question):
             case = cases.get(item.case)
             if case is None:
@@ -62,55 +63,43 @@ def filling_of(store: Store, state: ReviewState) -> Filling:
                 value = filled_value(field_name, value, question.yes)
             else:
                 # an answer in words is optional: whoever left it empty named nothing
-                finished = sum(state.complete(by_item[item.item], name) for name in by_item[item.item].annotators)
+                of_item = by_item[item.item]
+                finished = sum(state.complete(of_item, name) for name in of_item.annotators)
                 names, others = _named(case, item.answers, finished)
                 value = "\n".join(names)
                 if others:
                     minority[item.case] = others
                 if not value:
                     continue
-            labels.append(label_of(case, field_name, value, "review", state.review.name, _annotators(item.answers)))
+            people = ", ".join(sorted(item.answers))
+            labels.append(label_of(case, field_name, value, "review", state.review.name, people))
     return Filling(tuple(labels), dict(left_out), minority)
 
 
-def read_filling(store: Store, review: str) -> Filling:
-    return filling_of(store, state_of(store, review))
-
-
-def fill(store: Store, state: ReviewState) -> tuple[Filling, int]:
+def fill(store: Store, review: str) -> tuple[Filling, int]:
     """Store what a review fills in; return it, and the number of labels that are new or differ."""
-    filling = filling_of(store, state)
+    filling = filling_of(store, review)
     return filling, add_labels(store, filling.labels)
 
 
-def can_fill(state: ReviewState) -> bool:
-    return next(_filling_questions(state), None) is not None
-
-
-def _filling_questions(state: ReviewState) -> Iterator[tuple[FormQuestion, LabelField]]:
-    """Yield the questions of the form that fill a field; a review that stored none asks the program's form."""
-    if state.form.about != "case":
-        return
+def filling_questions(state: ReviewState) -> list[tuple[FormQuestion, LabelField]]:
+    """Return the questions of the form that fill a field; a review that stored none asks the program's form."""
     now = forms().get(state.form.name)
-    for question in state.form.questions:
+    filling: list[tuple[FormQuestion, LabelField]] = []
+    for question in state.form.questions if state.form.about == "case" else ():
         same = now.question(question.id) if now else None
         name = question.fills or (same.fills if same else "")
-        if name in get_args(LabelField):
-            yield question, name  # type: ignore[misc]
+        filling += [(question, field_name) for field_name in LABEL_FIELDS if field_name == name]
+    return filling
 
 
 def _named(case: Case, answers: Mapping[str, str], annotators: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the accepted answers that more than half of the annotators named, and the others; not the right answer."""
-    spelt: dict[str, str] = {}
-    votes: dict[str, set[str]] = defaultdict(set)
-    for annotator, text in answers.items():
+    spelt, votes = dict[str, str](), Counter[str]()
+    for text in answers.values():
         for name in lines_of(text):
             spelt.setdefault(name.casefold(), name)
-            votes[name.casefold()].add(annotator)
+            votes[name.casefold()] += 1
     votes.pop(case.answer.casefold(), None)
-    majority = tuple(spelt[name] for name, voters in votes.items() if len(voters) * 2 > annotators)
+    majority = tuple(spelt[name] for name, number in votes.items() if number * 2 > annotators)
     return majority, tuple(spelt[name] for name in votes if spelt[name] not in majority)
-
-
-def _annotators(answers: Mapping[str, str]) -> str:
-    return ", ".join(sorted(answers))

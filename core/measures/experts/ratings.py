@@ -21,14 +21,16 @@ from core.errors import UsageError
 from core.events import COUNTED
 from core.judging.calibration import Trust
 from core.judging.form import CANNOT_JUDGE, NOT_APPLICABLE, FormQuestion
-from core.measures.agreement import grouped, note_status, statuses
+from core.measures.agreement import AGREEMENT, BY_MODEL, grouped, note_status, statuses
 from core.measures.base import Columns, Listed, MetricRequest, Row, Section, metric
-from core.measures.experts.report import read_decisions
+from core.measures.experts.report import GRADERS, PAIRS, read_decisions
+from core.measures.experts.report import SHARES as EXPERTS_SHARES
 from core.measures.opinions import Opinions, read_opinions
+from core.measures.preferences import PREFERENCES
 from core.reviews.exchange import IMPORTED
 from core.reviews.state import ItemAnswers, ReviewState, read_review, states
 from core.stats.scores import score_interval
-from core.stats.smoothed import ratio_interval
+from core.stats.smoothed import share_of
 from core.store.database import Store
 from core.store.queries.trials import conversations
 from core.store.review_records import parse_item
@@ -117,19 +119,12 @@ def _by_models(items: Iterable[ItemAnswers]) -> dict[str, list[ItemAnswers]]:
 def _shares(judged: Iterable[ItemAnswers], question: FormQuestion) -> Iterator[Row]:
     """Yield the share (0 to 1) of each answer among the decided items of a model."""
     for model, items in _by_models(judged).items():
-        decisions = [(item, *item.decided) for item in items]
+        decisions = [(item.case, *item.decided) for item in items]
         excluded = Counter(reason or NOT_APPLICABLE for _, value, reason in decisions if value not in question.values)
-        decided = Counter(item.case for item, value, _ in decisions if value in question.values)
         for option in question.options:
-            chosen = Counter(item.case for item, value, _ in decisions if value == option.value)
-            n = decided.total()
-            low, high = ratio_interval([chosen[case] for case in decided], list(decided.values()))
             yield Row(
                 {"question": question.title, "model": model, "answer": option.label},
-                chosen.total() / n if n else None,
-                low,
-                high,
-                n,
+                *share_of((case, value == option.value) for case, value, _ in decisions if value in question.values),
                 dict(excluded),
                 unit="items",
                 columns=VALUE._replace(estimate="share"),
@@ -142,8 +137,8 @@ def mean_rows(judged: Iterable[ItemAnswers], question: FormQuestion) -> Iterator
     for model, items in _by_models(judged).items():
         by_case: dict[str, list[float]] = defaultdict(list)
         for item in items:
-            if item.judged:
-                by_case[item.case].append(statistics.fmean(map(float, item.judged)))
+            if item.mean is not None:
+                by_case[item.case].append(item.mean)
         means = [statistics.fmean(values) for values in by_case.values()]
         trials = [len(values) for values in by_case.values()]
         low, high = score_interval(means, trials=trials, low=lowest, high=highest)
@@ -259,27 +254,22 @@ def cross_table(model: str, histories: Iterable[JudgedHistory]) -> list[Row]:
     members = list(histories)
     judged = [history for history in members if history.complete is not None and history.correct is not None]
     excluded = Counter(history.reason or "tied" for history in members if history not in judged)
-    table = [[sum(h.complete is complete and h.correct is right for h in judged) for right in (True, False)]
-             for complete in (True, False)]  # fmt: skip
+    answers = {
+        complete: [(h.case, h.correct is True) for h in judged if h.complete is complete] for complete in (True, False)
+    }
+    table = [[sum(hit is right for _, hit in hits) for right in (True, False)] for hits in answers.values()]
     p = _fisher(table)
-    rows = []
-    for (right, wrong), complete in zip(table, (True, False), strict=True):
-        n = Counter(h.case for h in judged if h.complete is complete)
-        correct = Counter(h.case for h in judged if h.complete is complete and h.correct)
-        low, high = ratio_interval([correct[case] for case in n], list(n.values()))
-        rows.append(
-            Row(
-                {"model": model, "history": "complete" if complete else "incomplete"},
-                right / (right + wrong) if right + wrong else None,
-                low,
-                high,
-                right + wrong,
-                dict(excluded),
-                {"correct": right, "not_correct": wrong, "p": p},
-                unit="conversations",
-                columns=Columns("share_correct", "low", "high", "n", "excluded"),
-            )
+    rows = [
+        Row(
+            {"model": model, "history": "complete" if complete else "incomplete"},
+            *share_of(answers[complete]),
+            dict(excluded),
+            {"correct": right, "not_correct": wrong, "p": p},
+            unit="conversations",
+            columns=Columns("share_correct", "low", "high", "n", "excluded"),
         )
+        for (right, wrong), complete in zip(table, answers, strict=True)
+    ]
     return rows if judged else []
 
 
@@ -334,21 +324,21 @@ SECTIONS = (SHARES, MEANS, TIMES, WORDS)
 
 
 def sections_for(state: ReviewState) -> list[Section]:
-    """Return the sections that can have rows for a review.
-
-    Reviews of the release's kinds have shares of their own (``core.measures.experts.report``).
-    """
+    """Return the sections that can have rows for an unblinded review."""
     form, kinds = state.form, {question.kind for question in state.form.questions}
     answered = {question for (_, _, question), answer in state.newest.items() if answer.value}
-    possible = {
-        "shares": "choice" in kinds and not has_decisions(state),
-        "means": "scale" in kinds,
-        "time": any(answer.seconds is not None for answer in state.newest.values()),
-        "words": any(question.id in answered for question in form.questions if not question.values),
-    }
-    return [section for section in SECTIONS if possible[str(section.options["part"])]]
-
-
-def has_decisions(state: ReviewState) -> bool:
-    """Return whether the review asks the questions of the release's experts, of which ``report experts`` tells."""
-    return state.review.plan.kind in ("conversations", "answers")
+    of_release = state.review.plan.kind in ("conversations", "answers")  # ``report experts`` has their shares
+    possible = (
+        (EXPERTS_SHARES, of_release),
+        (PAIRS, of_release),
+        (COMPLETENESS, state.review.plan.kind == "conversations"),
+        (SHARES, "choice" in kinds and not of_release),
+        (MEANS, "scale" in kinds),
+        (TIMES, any(answer.seconds is not None for answer in state.newest.values())),
+        (WORDS, any(question.id in answered for question in form.questions if not question.values)),
+        (AGREEMENT, True),
+        (BY_MODEL, form.about in ("conversation", "answer")),
+        (PREFERENCES, form.about == "pair"),
+        (GRADERS, state.review.plan.kind == "answers"),
+    )
+    return [section for section, fits in possible if fits]

@@ -19,11 +19,10 @@ from core.measures.experts.adjudication import (
     count_agreement,
     decisions_of,
     figure_of_grader,
-    imported_decisions,
     pairs,
     shares,
 )
-from core.measures.experts.workbooks import grader_of_release, release_decisions
+from core.measures.experts.workbooks import grader_of_release, outside_reviews
 from core.measures.graders.agreement import corrected_of_review, flip_rates
 from core.reviews.baseline import baseline_run
 from core.reviews.exchange import HIDDEN
@@ -82,7 +81,7 @@ def read_decisions(store: Store, review: str | None = None, imported: bool = Fal
     """
     if review is not None:
         return decisions_of(state_of(store, review))
-    return imported_decisions(store) if imported else release_decisions(store)
+    return [decision for state in outside_reviews(store, imported=imported) for decision in decisions_of(state)]
 
 
 def printed_figures() -> dict[str, dict[str, str]]:

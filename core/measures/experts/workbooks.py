@@ -23,11 +23,12 @@ from core.datasets.readers.files import opened_workbook
 from core.errors import AnamnesisError
 from core.frameworks import starts
 from core.frameworks.base import Arm, released
+from core.judging.form import form_named
 from core.judging.judgement import Judge, Judgement
 from core.measures.base import Row as Figure
-from core.measures.experts.adjudication import Counts, ExpertAnswer, count_agreement, decide
+from core.measures.experts.adjudication import Counts, count_agreement, imported_reviews, review_of
 from core.reviews.exchange import RELEASE, ImportedAnswers, add_imported
-from core.reviews.state import ItemAnswers
+from core.reviews.state import About, ReviewState
 from core.store.database import Store
 from core.store.queries.releases import ReleasedRun, document, released_runs
 from core.store.queries.utterances import conversations_on
@@ -58,10 +59,21 @@ class WorkbookRow:
     answers: Mapping[str, str]
 
 
-def expert_answers(rows: Iterable[WorkbookRow]) -> Iterator[ExpertAnswer]:
-    for row in rows:
-        for question, answer in row.answers.items():
-            yield ExpertAnswer(row.model, row.case, question, row.annotator, answer)
+def answers_in(rows: Iterable[WorkbookRow], items: Iterable[object], source: str = "") -> list[Judgement]:
+    """Return the answers of rows about these items; ``source`` stands before the names of the annotators."""
+    return [
+        Judgement(
+            subject=str(item),
+            form="conversations",
+            question=question,
+            judge=Judge(f"{source} {row.annotator}".strip()),
+            value=answer,
+            at=time.time(),
+            review_id=RELEASE,
+        )
+        for row, item in zip(rows, items, strict=True)
+        for question, answer in row.answers.items()
+    ]
 
 
 def read_rows(content: bytes, annotator: str) -> list[WorkbookRow]:
@@ -131,9 +143,16 @@ class GradedCase:
     right: int | None
 
 
-def release_decisions(store: Store) -> list[ItemAnswers]:
-    """Return the decisions of the release's experts; raises ``AnamnesisError`` if no workbook is imported."""
-    return decide(expert_answers(release_rows(store)))
+def release_review(rows: Sequence[WorkbookRow]) -> ReviewState:
+    """Return the release's experts as a review of conversations that are not stored here."""
+    items = [str(AnnotatedItem("release", model=row.model, case_key=row.case)) for row in rows]
+    about = {item: About(row.case, (row.model,)) for item, row in zip(items, rows, strict=True)}
+    return review_of(form_named("conversations"), answers_in(rows, items), about)
+
+
+def outside_reviews(store: Store, *, imported: bool) -> list[ReviewState]:
+    """Return the imported answers, or those of the release's experts, as reviews."""
+    return imported_reviews(store) if imported else [release_review(release_rows(store))]
 
 
 def release_rows(store: Store) -> list[WorkbookRow]:
@@ -233,20 +252,9 @@ def import_release_answers(store: Store) -> ImportedAnswers:
     pairs = [(row.model, f"{released('experts').name}/{row.case}") for row in rows]
     with store.read() as cursor:
         conversations = conversations_on(cursor, pairs)
-    new = [
-        Judgement(
-            subject=str(matching_item(row, pair, conversations.get(pair, {}))),
-            form="conversations",
-            question=question,
-            judge=Judge(f"release {row.annotator}"),
-            value=answer,
-            at=time.time(),
-            review_id=RELEASE,
-        )
-        for row, pair in zip(rows, pairs, strict=True)
-        for question, answer in row.answers.items()
-    ]
-    return add_imported(store, new)
+    items = [matching_item(row, pair, conversations.get(pair, {})) for row, pair in zip(rows, pairs, strict=True)]
+    with store.write() as connection:
+        return add_imported(connection, answers_in(rows, items, "release"))
 
 
 def matching_item(row: WorkbookRow, pair: tuple[str, str], conversations: Mapping[str, Sequence[str]]) -> AnnotatedItem:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Literal, NamedTuple, TypeVar, get_args
+from dataclasses import asdict
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import duckdb
 
@@ -20,7 +20,7 @@ from core.case import SPECIALTIES, Case
 from core.dates import read_date
 from core.errors import UsageError
 from core.store.database import Store
-from core.store.tables import records
+from core.store.tables import CaseLabelRow, records
 from core.store.written import write
 
 LabelField = Literal[
@@ -44,38 +44,15 @@ CaseText = tuple[str, str]
 K = TypeVar("K")
 
 
-@dataclass(frozen=True)
-class CaseLabel:
-    """The value of a field of a case: yes or no, a specialty, a date, or accepted answers line by line.
-
-    An empty value means no value.
-
-    ``made_by`` is the person, the review, the file, or the model with the hash of its prompt. ``note`` is the reason,
-    or the words that a model quotes. ``made_at`` is in seconds since 1970.
-    """
-
-    case_key: str
-    text_hash: str
-    field: LabelField
-    value: str
-    origin: LabelOrigin
-    made_by: str
-    note: str = ""
-    made_at: float = 0.0
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The accepted answers."""
-        return lines_of(self.value)
-
-
 def lines_of(text: str) -> tuple[str, ...]:
     """Return the different lines of a text without blanks around them, as they are spelt first."""
     lines = (" ".join(line.split()) for line in text.splitlines())
     return tuple({line.casefold(): line for line in reversed([line for line in lines if line])}.values())[::-1]
 
 
-def label_of(case: Case, field: LabelField, value: str, origin: LabelOrigin, made_by: str, note: str = "") -> CaseLabel:
+def label_of(
+    case: Case, field: LabelField, value: str, origin: LabelOrigin, made_by: str, note: str = ""
+) -> CaseLabelRow:
     """Return a new label of a case; raises ``UsageError`` for a value that the field cannot have."""
     value = "\n".join(lines_of(value)) if field == "accepted" else " ".join(value.split())
     if field == "date" and value:
@@ -83,7 +60,7 @@ def label_of(case: Case, field: LabelField, value: str, origin: LabelOrigin, mad
     allowed: Sequence[str] = ALLOWED.get(field, ())
     if value and allowed and value not in allowed:
         raise UsageError(f"{value!r} is no {field.replace('_', ' ')}: choose {', '.join(allowed)}.")
-    return CaseLabel(case.case_key, case.text_hash, field, value, origin, made_by, note.strip(), time.time())
+    return CaseLabelRow(case.case_key, case.text_hash, field, value, origin, made_by, note.strip(), time.time())
 
 
 def filled_value(field: LabelField, answer: str, yes: Collection[str]) -> str:
@@ -91,7 +68,7 @@ def filled_value(field: LabelField, answer: str, yes: Collection[str]) -> str:
     return answer if ALLOWED.get(field) != (YES, NO) else YES if answer in yes else NO
 
 
-def add_labels(store: Store, labels: Iterable[CaseLabel]) -> int:
+def add_labels(store: Store, labels: Iterable[CaseLabelRow]) -> int:
     """Journal and store the labels that differ from those in force; return their number."""
     access.require("run")
     new = list(labels)
@@ -101,7 +78,7 @@ def add_labels(store: Store, labels: Iterable[CaseLabel]) -> int:
         return write(connection, "case_label", [asdict(label) for label in changed])
 
 
-def _differs(label: CaseLabel, in_force: Mapping[LabelField, CaseLabel]) -> bool:
+def _differs(label: CaseLabelRow, in_force: Mapping[Any, CaseLabelRow]) -> bool:
     """Return whether a label adds something; a person's word for a model's label does, it is then a person's."""
     stored = in_force.get(label.field)
     if stored is None:
@@ -114,16 +91,15 @@ _COLUMNS = "case_key, text_hash, field, value, origin, made_by, note, made_at"
 
 def labels_in_force(
     cursor: duckdb.DuckDBPyConnection, case_keys: Sequence[str] | None = None
-) -> dict[CaseText, dict[LabelField, CaseLabel]]:
+) -> dict[CaseText, dict[LabelField, CaseLabelRow]]:
     """Return case → field → the label that counts, of some cases or all; labels without a value are included."""
     keys = None if case_keys is None else list(case_keys)
     sql = f"""
         SELECT {_COLUMNS} FROM case_labels_in_force
         WHERE $keys::VARCHAR[] IS NULL OR list_contains($keys, case_key)"""
-    labels: dict[CaseText, dict[LabelField, CaseLabel]] = defaultdict(dict)
+    labels: dict[CaseText, dict[LabelField, CaseLabelRow]] = defaultdict(dict)
     for row in records(cursor.execute(sql, {"keys": keys})):
-        label = CaseLabel(**row)
-        labels[label.case_key, label.text_hash][label.field] = label
+        labels[row["case_key"], row["text_hash"]][row["field"]] = CaseLabelRow(**row)
     return dict(labels)
 
 
@@ -186,16 +162,13 @@ def single_diagnosis(cursor: duckdb.DuckDBPyConnection) -> FieldCoverage:
     )
 
 
-def add_labels_of_file(store: Store, cases: Iterable[Case], made_by: str) -> dict[LabelField, int]:
+def add_labels_of_file(store: Store, cases: Iterable[Case], made_by: str) -> dict[str, int]:
     """Store the labels that the cases of a file bring; return field → number of cases."""
-    labels: list[CaseLabel] = []
+    labels: list[CaseLabelRow] = []
     for case in cases:
-        if case.accepted:
-            labels.append(label_of(case, "accepted", "\n".join(case.accepted), "file", made_by))
-        if case.development:
-            labels.append(label_of(case, "development", YES, "file", made_by))
-        if case.date:
-            labels.append(label_of(case, "date", case.date, "file", made_by))
+        brought: dict[LabelField, str] = {"accepted": "\n".join(case.accepted), "date": case.date}
+        brought["development"] = YES if case.development else ""
+        labels += [label_of(case, field, value, "file", made_by) for field, value in brought.items() if value]
     if labels:
         add_labels(store, labels)
     return dict(Counter(label.field for label in labels))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import asdict
 from itertools import combinations
 from typing import Any
 
@@ -23,12 +24,11 @@ from core.store.review_records import (
     Review,
     ReviewItem,
     ReviewPlan,
-    Unblinding,
     parse_item,
     stored_plan,
 )
 from core.store.selection import TRIALS, Selection
-from core.store.tables import records
+from core.store.tables import UnblindingRow, records
 from core.store.written import withdraw, write
 
 _NOT_OF_A_STUDY = f"""(
@@ -92,28 +92,23 @@ def _pairs(rows: Sequence[tuple[Any, ...]], seed: int) -> list[Candidate]:
     return pairs
 
 
-def add_review(connection: duckdb.DuckDBPyConnection, review: Review, items: Sequence[ReviewItem]) -> None:
-    """Journal and insert a review with its items and their annotators. Needs a write lease."""
+def add_review(connection: duckdb.DuckDBPyConnection, review: Review) -> None:
+    """Journal and insert a review. Needs a write lease."""
+    items = [{"item": item.item, "number": item.number, "annotators": list(item.annotators)} for item in review.items]
     row = {
         "review_id": review.review_id,
         "name": review.name,
         "kind": review.plan.kind,
         "plan": review.plan.model_dump_json(),
         "created_at": review.created_at,
-        "items": [{"item": item.item, "number": item.number, "annotators": list(item.annotators)} for item in items],
+        "items": items,
     }
     write(connection, "review", [row])
 
 
-def add_unblinding(connection: duckdb.DuckDBPyConnection, review_id: str, unblinding: Unblinding) -> None:
+def add_unblinding(connection: duckdb.DuckDBPyConnection, unblinding: UnblindingRow) -> None:
     """Store that the models' names of a review may be shown. Needs a write lease."""
-    row = {
-        "review_id": review_id,
-        "unblinded_by": unblinding.by,
-        "reason": unblinding.reason,
-        "unblinded_at": unblinding.at,
-    }
-    write(connection, "unblinding", [row])
+    write(connection, "unblinding", [asdict(unblinding)])
 
 
 def withdraw_review(connection: duckdb.DuckDBPyConnection, review_id: str, reason: str = "") -> None:
@@ -134,12 +129,7 @@ def reviewed_runs(cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> 
     return {run_id for (run_id,) in cursor.execute(sql, [list(run_ids), trials]).fetchall()}
 
 
-def items_of(cursor: duckdb.DuckDBPyConnection, review_id: str) -> list[ReviewItem]:
-    rows = cursor.execute("SELECT items FROM reviews WHERE review_id = ?", [review_id]).fetchall()
-    return [item for (listed,) in rows for item in _items(listed)]
-
-
-def _items(listed: str) -> list[ReviewItem]:
+def _items(listed: str) -> tuple[ReviewItem, ...]:
     """Return items as they are stored; a criterion of a conversation, as up to version 0.6, is a question about it."""
     items = []
     for stored in sorted(orjson.loads(listed), key=lambda stored: stored["number"]):
@@ -147,7 +137,7 @@ def _items(listed: str) -> list[ReviewItem]:
         if criterion := criterion_of(item):
             item, questions = criterion[0], (criterion[1], f"{criterion[1]}:words")
         items.append(ReviewItem(item, stored["number"], tuple(stored["annotators"]), questions))
-    return items
+    return tuple(items)
 
 
 def _review(row: dict[str, Any]) -> Review:
@@ -157,10 +147,9 @@ def _review(row: dict[str, Any]) -> Review:
         raise AnamnesisError(
             f"The plan of the review {row['name']} cannot be read ({error.errors()[0]['msg']}): plan it again."
         ) from error
-    unblinded = None
-    if row["unblinded_at"] is not None:
-        unblinded = Unblinding(row["unblinded_by"], row["reason"], row["unblinded_at"])
-    return Review(row["name"], plan, row["review_id"], row["created_at"], unblinded)
+    by = row["unblinded_by"]
+    unblinded = UnblindingRow(row["review_id"], by, row["reason"], row["unblinded_at"]) if by is not None else None
+    return Review(row["name"], plan, _items(row["items"]), row["review_id"], row["created_at"], unblinded)
 
 
 _REVIEWED = {

@@ -1,6 +1,6 @@
 """Results of reviews: counts while a review is blinded, then figures by model; the release; graders."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import streamlit as st
@@ -8,13 +8,12 @@ import streamlit as st
 from core.frameworks.starts import ANNOTATIONS, REVIEW
 from core.jobs.judge import Judging
 from core.measures.agreement import AGREEMENT, ANSWERS, BY_MODEL, DIFFICULTY, STATUS, WORDS
-from core.measures.base import Result
+from core.measures.base import Result, Section
 from core.measures.calibration import AUDIT, FIGURES, FORECAST
-from core.measures.experts.filling import can_fill, fill, read_filling
-from core.measures.experts.ratings import COMPLETENESS, has_decisions, sections_for
+from core.measures.experts.filling import fill, filling_of, filling_questions
+from core.measures.experts.ratings import COMPLETENESS, sections_for
 from core.measures.experts.report import BASELINE, GRADERS, PAIRS, SHARES, printed_figures, read_decisions
 from core.measures.experts.workbooks import import_release_answers
-from core.measures.preferences import PREFERENCES
 from core.reviews.exchange import IMPORTED, RELEASE
 from core.reviews.reviewing import unblind
 from core.reviews.state import ReviewState
@@ -37,20 +36,15 @@ from pages.trust.experts.reviews import draw_progress
 _ALL = Selection()
 
 
-def draw_figures(source: str, options: Mapping[str, Any]) -> Result | None:
-    """Draw all figures of a source’s decisions; return the shares of yes, or ``None`` without decisions."""
-    shares = draw_section(SHARES, _ALL, options=options, name=f"experts_shares_{source}", titled=False)
-    if shares is not None:
-        names = unique_names(row.label["model"] for row in shares.figures)
-        draw_section(PAIRS, _ALL, options=options, names=names, name=f"experts-pairs-{source}")
+def _draw_sections(sections: Iterable[Section], **options: Any) -> Result | None:
+    """Draw sections on the same experts; return the shares of yes, or ``None`` if these are not drawn."""
+    shares, names = None, dict[str, str]()
+    for section in sections:
+        name = "-".join(["experts", *map(str, section.options.values() or [section.metric.name])])
+        drawn = draw_section(section, _ALL, options=options, names=names, name=name)
+        if section is SHARES and drawn is not None:
+            shares, names = drawn, unique_names(row.label["model"] for row in drawn.figures)
     return shares
-
-
-def draw_agreement(source: str, *, by_model: bool = True) -> None:
-    """Draw how far the people and the models of a review agree; ``source`` is its id, or that of other experts."""
-    options = {"review": source}
-    if draw_section(AGREEMENT, _ALL, options=options, name="experts-agreement") and by_model:
-        draw_section(BY_MODEL, _ALL, options=options, name="experts-by-model")
 
 
 def draw_judge_status() -> None:
@@ -60,10 +54,10 @@ def draw_judge_status() -> None:
 
 def draw_release() -> None:
     """Draw the release’s figures next to the paper’s, or how to import the release."""
-    shares = draw_figures(RELEASE, {"published": True})
+    shares = _draw_sections((SHARES, PAIRS), published=True)
     if shares is None:
         return
-    draw_agreement(RELEASE)
+    _draw_sections((AGREEMENT, BY_MODEL), review=RELEASE)
     st.caption(
         "180 conversations of four models, two annotators; a third of the items is shared, a third person breaks ties "
         "(Johri et al. 2025).",
@@ -81,7 +75,7 @@ def draw_release() -> None:
         f"**The grader** agrees with the experts in {grader['value']} % as printed, over {grader['n']} cases, by the "
         "agreement of counts."
     )
-    draw_section(GRADERS, _ALL, name="experts-release-grader")
+    _draw_sections((GRADERS,))
     with st.container(horizontal=True, vertical_alignment="center"):
         if st.button("Import these judgements", icon=":material/playlist_add:", **only("run")):
             with show_errors(st.error):
@@ -107,9 +101,8 @@ def draw_results() -> None:
         names=lambda key: by_id[key].review.name if key in by_id else "Imported answers",
     )
     if source == IMPORTED:
-        if draw_figures(IMPORTED, {"imported": True}) is not None:
-            draw_agreement(IMPORTED)
-            draw_section(COMPLETENESS, _ALL, options={"review": IMPORTED}, name="experts-completeness")
+        if _draw_sections((SHARES, PAIRS), imported=True) is not None:
+            _draw_sections((AGREEMENT, BY_MODEL, COMPLETENESS), review=IMPORTED)
         return
     state = by_id[source]
     plan, unblinding = state.review.plan, state.review.unblinded
@@ -122,46 +115,36 @@ def draw_results() -> None:
     )
     if state.form.final:
         _draw_baseline(state)
-        if state.blinded:
-            _draw_unblinding(state)
     elif unblinding is None:
-        _draw_counts(state)
+        counts = {"Items": len(state.items), "Answers missing": state.missing, "Open ties": len(state.open_ties())}
+        for column, (label, count) in zip(st.columns(3), counts.items(), strict=True):
+            column.metric(label, count)
+        draw_progress([state], "experts_counts", ["Review", "About", "Names"])
     else:
         if unblinding.reason:
             st.warning(
-                f"Unblinded by {plain(unblinding.by)} before all items were answered: “{plain(unblinding.reason)}”. "
-                f"{state.missing:,} answers are missing.",
+                f"Unblinded by {plain(unblinding.unblinded_by)} before all items were answered: "
+                f"“{plain(unblinding.reason)}”. {state.missing:,} answers are missing.",
                 icon=":material/visibility:",
             )
         else:
-            st.caption(f":material/visibility: Unblinded by {plain(unblinding.by)} when all items were answered.")
-        if has_decisions(state):
-            draw_figures(source, {"review": source})
-        if plan.kind == "conversations":
-            draw_section(COMPLETENESS, _ALL, options={"review": source}, name="experts-completeness")
-        for section in sections_for(state):
-            draw_section(section, _ALL, options={"review": source}, name=f"experts-{section.options['part']}")
-        draw_agreement(source, by_model=state.form.about in ("conversation", "answer"))
-        if state.form.about == "pair":
-            draw_section(PREFERENCES, _ALL, options={"review": source}, name="experts-preferences")
+            st.caption(
+                f":material/visibility: Unblinded by {plain(unblinding.unblinded_by)} when all items were answered."
+            )
+        _draw_sections(sections_for(state), review=source)
         if any(question.values for question in state.form.questions):
-            _draw_judging(state)
-        if plan.kind == "answers":
-            draw_section(GRADERS, _ALL, options={"review": source}, name="experts-trust")
-        if can_fill(state):
+            with st.expander("Have a model judge these items", icon=":material/rate_review:"):
+                draw_judging(Judging(state.form.name, review=source), "experts_rating")
+        if filling_questions(state):
             _draw_filling(state)
-
-
-def _draw_judging(state: ReviewState) -> None:
-    """Draw the start of a job in which a model answers the form of a review, too."""
-    with st.expander("Have a model judge these items", icon=":material/rate_review:"):
-        draw_judging(Judging(state.form.name, review=state.review.review_id), "experts_rating")
+    if state.blinded:
+        _draw_unblinding(state)
 
 
 def _draw_filling(state: ReviewState) -> None:
     """Draw what the decided answers fill in for the cases, and the button that stores it."""
     st.header("Fill the cases", anchor=False)
-    filling = read(read_filling, state.review.review_id)
+    filling = read(filling_of, state.review.review_id)
     parts = [
         f"{LABEL_FIELD[name]}: {counted(count, 'case')}" for name in LABEL_FIELDS if (count := filling.count(name))
     ]
@@ -179,16 +162,9 @@ def _draw_filling(state: ReviewState) -> None:
             st.caption("To accept one of them, write it into the case’s row on Cases, under Labels.")
     if filling.labels and st.button("Fill the cases", icon=":material/label:", key="experts_fill", **only("run")):
         with show_errors(st.error):
-            st.success(f"Stored {counted(fill(Store(), state)[1], 'label')}; those in force already stay as they are.")
+            new = counted(fill(Store(), state.review.review_id)[1], "label")
+            st.success(f"Stored {new}; those in force already stay as they are.")
     link("cases", "See the labels", "label", dataset=state.review.plan.case_set, cases_tab="Labels")
-
-
-def _draw_counts(state: ReviewState) -> None:
-    counts = {"Items": len(state.items), "Answers missing": state.missing, "Open ties": len(state.open_ties())}
-    for column, (label, count) in zip(st.columns(3), counts.items(), strict=True):
-        column.metric(label, count)
-    draw_progress([state], "experts_counts", ["Review", "About", "Names"])
-    _draw_unblinding(state)
 
 
 def _draw_unblinding(state: ReviewState) -> None:

@@ -2,20 +2,19 @@
 
 import time
 from collections.abc import Sequence
-from itertools import zip_longest
-from typing import Any
+from dataclasses import dataclass
 
 import streamlit as st
 
 from core import access
-from core.errors import AnamnesisError
+from core.errors import AnamnesisError, UsageError
 from core.events import Event, Utterance
 from core.frameworks.base import framework_of
 from core.judging.form import CANNOT_JUDGE, NOT_APPLICABLE, FormQuestion, Shown
 from core.judging.judgement import Quotation
 from core.reviews.answering import quotation_of, record
 from core.reviews.baseline import own_question
-from core.reviews.items import BlindedItem, material_of
+from core.reviews.items import BlindedItem
 from core.reviews.state import COMMENT, HIGHLIGHT, ReviewState
 from core.store.database import Store
 from core.store.review_records import ReviewItem
@@ -32,29 +31,61 @@ _HEIGHT = 660
 """Height of a conversation in pixels."""
 _OPTION_KEYS = "abdefghilmnopqstvwz"
 """Shortcuts of options, without those of steps (j, k, u), of Streamlit (c, r), and of "Cannot judge" (x)."""
+_WITHOUT_VALUE = {NOT_APPLICABLE: ("Does not apply", "y"), CANNOT_JUDGE: ("Cannot judge", "x")}
+"""Answer that is no option → its label and shortcut."""
 _SHORT_ANSWER_CHARS = 24
+_SAVED_ON_LEAVING = "Saved when you leave the box"
+_OF_CASE: tuple[Shown, ...] = ("vignette", "question", "answer")
 ERROR_KEY = "experts_trouble"
 """Session key of an error in a callback, which the next rerun shows."""
 
 
-def _store(review_id: str, number: int, annotator: str, question: str, value: str = "", **more: Any) -> None:
-    """Store an annotator’s input (``record``); the next rerun shows an error."""
-    try:
-        record(Store(), review_id, number, annotator, question, value, **more)
-    except AnamnesisError as error:
-        st.session_state[ERROR_KEY] = str(error)
+@dataclass(frozen=True)
+class _Open:
+    """An item that an annotator has opened."""
+
+    state: ReviewState
+    item: ReviewItem
+    annotator: str
+    blinded: BlindedItem
+
+    @property
+    def key(self) -> str:
+        """Session key of the question that has the controls; the first open one by default."""
+        return f"experts_focus_{self.state.review.review_id}_{self.annotator}_{self.item.number}"
+
+    def save(
+        self, question: str, value: str = "", *, typed: str = "", words: Sequence[Quotation] | None = None
+    ) -> None:
+        """Save an input (``record``), which is the value or in the text box with the key ``typed``.
+
+        The next rerun shows an error.
+        """
+        memory = st.session_state
+        if typed and not (value := memory[typed].strip()) and question != COMMENT:
+            return
+        reason = memory.get(f"{self.key}_{question}_why", "")
+        choice = not typed and words is None
+        seconds = time.time() - memory.get(f"{self.key}_opened", time.time()) if choice else None
+        place = self.state.review.review_id, self.item.number, self.annotator
+        try:
+            record(Store(), *place, question, value, reason, seconds, words)
+        except AnamnesisError as error:
+            memory[ERROR_KEY] = str(error)
+        else:
+            if choice:
+                memory.pop(self.key, None)
+
+    def marked(self, question: str) -> tuple[Quotation, ...]:
+        answer = self.state.newest.get((self.item.item, self.annotator, question))
+        return answer.quotations if answer else ()
 
 
-def _draw_error() -> None:
-    if error := st.session_state.pop(ERROR_KEY, None):
-        st.warning(plain(error), icon=":material/error:")
-
-
-def draw_questions(state: ReviewState, item: ReviewItem, annotator: str, blinded: BlindedItem) -> None:
+def _draw_questions(opened: _Open) -> None:
     """Draw every question with its answer; the question in focus has the controls to answer it."""
-    asked = (state.question(item, question) for question in state.due(item, annotator))
-    questions = [question for question in asked if question is not None]
-    key = f"experts_focus_{state.review.review_id}_{annotator}_{item.number}"
+    state, item, annotator, key = opened.state, opened.item, opened.annotator, opened.key
+    due = state.due(item, annotator)
+    questions = sorted((q for q in state.asked(item) if q.id in due), key=lambda question: due.index(question.id))
     st.session_state.setdefault(f"{key}_opened", time.time())
     answers = {question.id: state.value(item.item, annotator, question.id) for question in questions}
     tied = {q.id for q in questions if annotator in item.annotators and state.tied(item, q.id)}
@@ -85,22 +116,21 @@ def draw_questions(state: ReviewState, item: ReviewItem, annotator: str, blinded
                         type="tertiary",
                         width="content",
                         icon=f":material/{'arrow_right' if question.id == focus else 'chevron_right'}:",
-                        on_click=_focus,
-                        args=(key, question.id),
+                        on_click=st.session_state.update,
+                        args=({key: question.id},),
                         help=plain(question.wording),
                     )
-                st.markdown(
-                    ":orange-badge[tied]" if question.id in unsettled else _badge(question, answer), width="content"
-                )
+                badge = ":orange-badge[tied]" if question.id in unsettled else _badge(question, answer)
+                st.markdown(badge, width="content")
             if state.form.final and answer is not None:
                 st.markdown(plain(answer))
             elif question.id == focus:
-                shown = None if question.id in unsettled else answer
-                _draw_answer(state, item, annotator, question, shown, key, blinded)
+                _draw_answer(opened, question, None if question.id in unsettled else answer)
         if first_open is None:
             change = "" if state.form.final else ", or a number to change an answer"
             st.caption(f":material/check: All answered and saved. Press j for the next item{change}.")
-    _draw_error()
+    if error := st.session_state.pop(ERROR_KEY, None):
+        st.warning(plain(error), icon=":material/error:")
 
 
 def _badge(question: FormQuestion, answer: str | None) -> str:
@@ -113,125 +143,78 @@ def _badge(question: FormQuestion, answer: str | None) -> str:
     return f":{'orange' if answer == 'no' else 'green'}-badge[{plain(short)}]"
 
 
-def _draw_answer(
-    state: ReviewState,
-    item: ReviewItem,
-    annotator: str,
-    question: FormQuestion,
-    answer: str | None,
-    key: str,
-    blinded: BlindedItem,
-) -> None:
+def _draw_answer(opened: _Open, question: FormQuestion, answer: str | None) -> None:
     """Draw the controls for one question; ``answer`` is the stored answer that they change."""
-    place = (state.review.review_id, item.number, annotator)
-    if state.form.final and blinded.case is not None:
-        question = own_question(blinded.case, question)
+    key, final, case = f"{opened.key}_{question.id}", opened.state.form.final, opened.blinded.case
+    if final and case is not None:
+        question = own_question(case, question)
     st.markdown(f"**{plain(question.wording)}**")
     if question.explained:
         st.caption(plain(question.explained))
     if question.kind == "span":
-        _draw_words(state, item, annotator, blinded.dialogue, f"{key}_{question.id}", question.id)
-    elif question.kind == "text" and state.form.final:
+        _draw_words(opened, f"{key}_words", question.id)
+    elif question.kind == "text" and final:
         with st.form(f"{key}_form", border=False):
             words = st.text_input("Your answer", key=f"{key}_words")
             if st.form_submit_button("Answer", type="primary"):
-                _record_answer(*place, question.id, words, key, f"{key}_why")
+                opened.save(question.id, words)
                 st.rerun()
     elif question.kind == "text":
-        words_key = f"{key}_{question.id}_words"
         st.text_area(
             question.title,
             answer or "",
-            key=words_key,
+            key=f"{key}_words",
             label_visibility="collapsed",
             height=90,
-            on_change=_record_words,
-            args=(*place, question.id, words_key),
-            placeholder="Saved when you leave the box",
+            on_change=opened.save,
+            args=(question.id,),
+            kwargs={"typed": f"{key}_words"},
+            placeholder=_SAVED_ON_LEAVING,
         )
     else:
-        _draw_options(place, question, answer, key)
+        if answer is not None:
+            st.text_input("Why is the answer changed?", key=f"{key}_why", placeholder="Stored with the earlier answer")
+        yes_no = question.values == ("yes", "no")
+        labels = {option.value: option.label for option in question.options}
+        letters = dict(zip(question.values, "yn" if yes_no else _OPTION_KEYS, strict=False))
+        with st.container(horizontal=yes_no):
+            for value in question.answers:
+                label, letter = (labels[value], letters.get(value)) if value in labels else _WITHOUT_VALUE[value]
+                draw_button(
+                    plain(f"{value} · {label}" if question.kind == "scale" and value != CANNOT_JUDGE else label),
+                    "This is the stored answer." if answer == value else "",
+                    key=f"{opened.key}_{value}",
+                    shortcut=letter,
+                    width="content" if yes_no else "stretch",
+                    type="primary" if answer == value else "secondary",
+                    on_click=opened.save,
+                    args=(question.id, value),
+                )
 
 
-def _draw_options(place: tuple[str, int, str], question: FormQuestion, answer: str | None, key: str) -> None:
-    reason_key = f"{key}_{question.id}_why"
-    if answer is not None:
-        st.text_input("Why is the answer changed?", key=reason_key, placeholder="Stored with the earlier answer")
-    yes_no = question.values == ("yes", "no")
-    options = [
-        (option.label, option.value, option.value[0] if yes_no else letter)
-        for option, letter in zip_longest(question.options, _OPTION_KEYS[: len(question.options)])
-    ]
-    without_value = {NOT_APPLICABLE: ("Does not apply", "y"), CANNOT_JUDGE: ("Cannot judge", "x")}
-    options += [
-        (label, answer, shortcut)
-        for answer, (label, shortcut) in without_value.items()
-        if answer in question.answers and answer not in question.values
-    ]
-    with st.container(horizontal=yes_no):
-        for label, value, shortcut in options:
-            draw_button(
-                plain(f"{value} · {label}" if question.kind == "scale" and value != CANNOT_JUDGE else label),
-                "This is the stored answer." if answer == value else "",
-                key=f"{key}_{value}",
-                shortcut=shortcut,
-                width="content" if yes_no else "stretch",
-                type="primary" if answer == value else "secondary",
-                on_click=_record_answer,
-                args=(*place, question.id, value, key, reason_key),
-            )
-
-
-def _focus(key: str, question: str) -> None:
-    st.session_state[key] = question
-
-
-def _record_answer(
-    review_id: str, number: int, annotator: str, question: str, value: str, key: str, reason_key: str
-) -> None:
-    reason = st.session_state.get(reason_key, "")
-    seconds = time.time() - st.session_state.get(f"{key}_opened", time.time())
-    _store(review_id, number, annotator, question, value, reason=reason, seconds=seconds)
-    if ERROR_KEY not in st.session_state:
-        st.session_state.pop(key, None)
-
-
-def _record_words(review_id: str, number: int, annotator: str, question: str, words_key: str) -> None:
-    if words := st.session_state[words_key].strip():
-        _store(review_id, number, annotator, question, words)
-
-
-def draw_notes(state: ReviewState, item: ReviewItem, annotator: str, dialogue: Sequence[Event]) -> None:
-    item_key = (state.review.review_id, item.number, annotator)
-    key = f"experts_note_{state.review.review_id}_{annotator}_{item.number}"
-    stored_comment = state.newest.get((item.item, annotator, COMMENT))
+def _draw_notes(opened: _Open) -> None:
+    key = f"{opened.key}_note"
+    stored = opened.state.newest.get((opened.item.item, opened.annotator, COMMENT))
     st.text_area(
         "Comment",
-        stored_comment.comment if stored_comment else "",
+        stored.comment if stored else "",
         key=key,
         height=70,
-        on_change=lambda: _store(*item_key, COMMENT, st.session_state[key]),
-        placeholder="Saved when you leave the box",
+        on_change=opened.save,
+        args=(COMMENT,),
+        kwargs={"typed": key},
+        placeholder=_SAVED_ON_LEAVING,
     )
-    if any(isinstance(event, Utterance) for event in dialogue):
-        count = len(_marked(state, item, annotator, HIGHLIGHT))
-        with st.expander(
-            f"Highlighted words ({count})" if count else "Highlight words", icon=":material/ink_highlighter:"
-        ):
-            _draw_words(state, item, annotator, dialogue, key)
+    if any(isinstance(event, Utterance) for event in opened.blinded.dialogue):
+        count = len(opened.marked(HIGHLIGHT))
+        label = f"Highlighted words ({count})" if count else "Highlight words"
+        with st.expander(label, icon=":material/ink_highlighter:"):
+            _draw_words(opened, key, HIGHLIGHT)
 
 
-def _marked(state: ReviewState, item: ReviewItem, annotator: str, question: str) -> tuple[Quotation, ...]:
-    answer = state.newest.get((item.item, annotator, question))
-    return answer.quotations if answer else ()
-
-
-def _draw_words(
-    state: ReviewState, item: ReviewItem, annotator: str, dialogue: Sequence[Event], key: str, question: str = HIGHLIGHT
-) -> None:
+def _draw_words(opened: _Open, key: str, question: str) -> None:
     """Draw the words that an annotator marked for a question, and the form to mark more."""
-    place = (state.review.review_id, item.number, annotator)
-    marked = _marked(state, item, annotator, question)
+    marked, dialogue = opened.marked(question), opened.blinded.dialogue
     messages = {event.turn: event for event in dialogue if isinstance(event, Utterance)}
     for number, quoted in enumerate(marked):
         with st.container(horizontal=True, vertical_alignment="center"):
@@ -244,8 +227,8 @@ def _draw_words(
                 key=f"{key}_{number}_away",
                 type="tertiary",
                 icon=":material/close:",
-                on_click=_store,
-                args=(*place, question),
+                on_click=opened.save,
+                args=(question,),
                 kwargs={"words": marked[:number] + marked[number + 1 :]},
             )
     framework = framework_of(dialogue)
@@ -261,116 +244,99 @@ def _draw_words(
         if st.form_submit_button("Highlight") and turn is not None:
             with show_errors(st.warning):
                 new = quotation_of(turn, messages[turn].text, words, remark)
-                _store(*place, question, words=tuple(dict.fromkeys([*marked, new])))
+                opened.save(question, words=tuple(dict.fromkeys([*marked, new])))
                 st.rerun()
 
 
 def draw_review(review_id: str, annotator: str) -> None:
     """Draw the item in the URL, or the annotator’s first open item."""
-    state = review_at(review_id)
-    if state is None:
-        st.info("The review in this URL is not stored here.", icon=":material/search_off:")
-        st.button("All reviews", icon=":material/arrow_back:", on_click=leave)
-        return
     try:
+        if (state := review_at(review_id)) is None:
+            raise UsageError("The review in this URL is not stored here.")
         access.require_name(annotator)  # others’ answers stay hidden, so that reviews are independent
     except AnamnesisError as error:
         st.info(plain(str(error)), icon=":material/lock:")
         st.button("All reviews", icon=":material/arrow_back:", on_click=leave)
         return
     order = state.queue(annotator)
-    number = st.query_params.get(ITEM, "")
-    chosen = next((candidate for candidate in order if str(candidate.number) == number), None)
-    first_open = next((candidate for candidate in order if state.is_open(candidate, annotator)), None)
-    item = chosen or first_open or next(iter(order), None)
-    if item is not None:
-        st.query_params[ITEM] = str(item.number)
+    by_number = {str(item.number): item for item in order}
+    first_open = next((item for item in order if state.is_open(item, annotator)), None)
+    item = by_number.get(st.query_params.get(ITEM, "")) or first_open or next(iter(order), None)
     st.header(f"{plain(state.review.name)} · {plain(annotator)}", anchor=False)
     _draw_steps(state, order, item, annotator)
     if state.review.unblinded:
         st.info("This review is unblinded, so answers can no longer be changed. Its figures are under Results.")
-        return
-    if item is None:
+    elif item is None:
         st.info(
             f"Nothing to do for {plain(annotator)}: no item is assigned to this name, and there is no tie to settle.",
             icon=":material/done_all:",
         )
-        return
-    _draw_item(state, item, annotator)
+    elif (blinded := item_for(state, item.item, annotator)) is None:
+        st.warning("The conversation or case of this item is no longer stored. Skip it.", icon=":material/search_off:")
+    else:
+        _draw_item(_Open(state, item, annotator, blinded))
 
 
 def _draw_steps(state: ReviewState, order: list[ReviewItem], item: ReviewItem | None, annotator: str) -> None:
-    numbers = [str(entry.number) for entry in order]
-    place = numbers.index(str(item.number)) if item else 0
+    if item is not None:
+        st.query_params[ITEM] = str(item.number)
+    place = order.index(item) if item else 0
     later = [*order[place + 1 :], *order[:place]]
     next_open = next((str(entry.number) for entry in later if state.is_open(entry, annotator)), None)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button("All reviews", icon=":material/arrow_back:", on_click=leave)
+        numbers = [str(entry.number) for entry in order]
         step_buttons(numbers, place, ITEM, more=[("Next unanswered", "skip_next", "u", next_open)])
         if item is not None:
             st.markdown(f":gray[Item {place + 1} of {len(order)}]")
             draw_sheet(state, annotator)
     done = sum(state.complete(entry, annotator) for entry in order)
-    progress = state.progress_of(annotator)
-    words = f"{done} of {len(order)} answered"
-    if progress.ties:
-        words += f" · {counted(progress.ties, 'tie')} to settle"
+    ties = state.progress_of(annotator).ties
+    words = f"{done} of {len(order)} answered" + (f" · {counted(ties, 'tie')} to settle" if ties else "")
     st.progress(done / max(1, len(order)), text=words)
 
 
-def _draw_item(state: ReviewState, item: ReviewItem, annotator: str) -> None:
-    form = state.form
-    blinded = item_for(state, item.item, annotator)
-    if blinded is None:
-        st.warning("The conversation or case of this item is no longer stored. Skip it.", icon=":material/search_off:")
-        return
+def _draw_item(opened: _Open) -> None:
+    form, blinded, case = opened.state.form, opened.blinded, opened.blinded.case
     of_case = [part for part in _OF_CASE if part in form.shown]
     # who answers a vignette must not see its right answer
-    whole_case = blinded.case is not None and of_case == list(_OF_CASE)
-    beside_response = ("answer",) if "response" in form.shown else ()
-    folded = set(of_case).difference(beside_response) if whole_case else set()
-    first = () if form.final else [part for part in form.shown if part not in folded]
-    with_dialogue = "dialogue" in form.shown
+    whole_case = case if of_case == list(_OF_CASE) else None
+    next_to_response = ("answer",) if "response" in form.shown else ()
+    folded = set(of_case).difference(next_to_response) if whole_case else set()
     dialogue_column, questions_column = st.columns([6, 5], gap="medium")
     with dialogue_column:
-        for title, text in material_of(blinded).texts(first):
-            with st.container(border=True, gap="small"):
-                st.markdown(f"**{title}**  \n" + plain(text.replace("**", "")).replace("\n", "  \n"))
+        for title, text in blinded.material.texts([part for part in form.shown if part not in folded]):
+            if not form.final:
+                with st.container(border=True, gap="small"):
+                    st.markdown(f"**{title}**  \n" + plain(text.replace("**", "")).replace("\n", "  \n"))
         if form.instruction:
             st.caption(plain(form.instruction))
-        if form.final and blinded.case is not None:
+        if form.final and case is not None:
             with st.container(border=True):
-                st.markdown(plain(blinded.case.vignette))
-                draw_pictures(blinded.case, "experts")
+                st.markdown(plain(case.vignette))
+                draw_pictures(case, "experts")
         elif form.about == "pair":
             sides = zip(st.columns(2), ("First", "Second"), (blinded.dialogue, blinded.second), strict=True)
             for side, title, dialogue in sides:
                 with side:
                     st.markdown(f"**{title}**")
                     draw_messages(dialogue, height=_HEIGHT)
-        elif with_dialogue:
-            _draw_dialogue(state, item, annotator, blinded)
-        if whole_case and not with_dialogue and blinded.case is not None:
-            draw_case(blinded.case, open_=True)
+        elif "dialogue" in form.shown:
+            _draw_dialogue(opened)
     with questions_column:
-        draw_questions(state, item, annotator, blinded)
-        draw_notes(state, item, annotator, blinded.dialogue)
-        if whole_case and with_dialogue and blinded.case is not None:
-            draw_case(blinded.case, open_=True)
+        _draw_questions(opened)
+        _draw_notes(opened)
+    if whole_case is not None:
+        with questions_column if "dialogue" in form.shown else dialogue_column:
+            draw_case(whole_case, open_=True)
 
 
-_OF_CASE: tuple[Shown, ...] = ("vignette", "question", "answer")
-
-
-def _draw_dialogue(state: ReviewState, item: ReviewItem, annotator: str, blinded: BlindedItem) -> None:
-    if not any(isinstance(event, Utterance) for event in blinded.dialogue):
+def _draw_dialogue(opened: _Open) -> None:
+    dialogue: Sequence[Event] = opened.blinded.dialogue
+    if not any(isinstance(event, Utterance) for event in dialogue):
         st.caption("This response was given without a conversation.")
         return
-    marks = [
-        Mark(quoted.words, quoted.message)
-        for (name, person, _), answer in state.newest.items()
-        if (name, person) == (item.item, annotator)
-        for quoted in answer.quotations
-    ]
-    height = 420 if state.form.about == "answer" else _HEIGHT
-    draw_messages(blinded.dialogue, marks, key=f"experts_chat_{item.number}", height=height)
+    asked = [question.id for question in opened.state.form.questions]
+    marks = [Mark(quoted.words, quoted.message) for id_ in (*asked, HIGHLIGHT) for quoted in opened.marked(id_)]
+    height = 420 if opened.state.form.about == "answer" else _HEIGHT
+    draw_messages(dialogue, marks, key=f"experts_chat_{opened.item.number}", height=height)

@@ -1,7 +1,8 @@
 """The list of reviews, opening one, and import and export of answers."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TextIO
 
 import pandas as pd
 import streamlit as st
@@ -105,15 +106,11 @@ _MAX_REJECTED = 20
 
 def draw_exchange() -> None:
     st.markdown("**Export**")
-    st.download_button(
+    _download(
         "All answers as CSV",
-        access.carried(_csv),  # Streamlit calls it in a thread without the visitor’s session
-        "answers.csv",
-        "text/csv",
-        icon=":material/download:",
-        on_click="ignore",
-        key="experts_export",
-        help="Every answer with its history. Of a review in progress only your own, if people sign in.",
+        "answers",
+        lambda file: export_answers(Store(), file),
+        "Every answer with its history. Of a review in progress only your own, if people sign in.",
     )
     if withheld := withheld_in_words(ask(readable_history)[1]):
         st.caption(plain(withheld))
@@ -138,25 +135,27 @@ def draw_exchange() -> None:
 
 def draw_sheet(state: ReviewState, annotator: str) -> None:
     """Draw the download of an annotator’s questions, to be answered in a spreadsheet."""
-
-    def sheet() -> bytes:
-        text = io.StringIO()
-        write_sheet(Store(), state.review.review_id, annotator, text)
-        return text.getvalue().encode()
-
-    st.download_button(
+    _download(
         "As CSV",
-        access.carried(sheet),
-        "sheet.csv",
-        "text/csv",
-        icon=":material/download:",
-        on_click="ignore",
-        key="experts_sheet",
-        help="The open questions with the blinded items, to be answered in a spreadsheet and imported.",
+        "sheet",
+        lambda file: write_sheet(Store(), state.review.review_id, annotator, file),
+        "The open questions with the blinded items, to be answered in a spreadsheet and imported.",
     )
 
 
-def _csv() -> bytes:
-    text = io.StringIO()
-    export_answers(Store(), text)
-    return text.getvalue().encode()
+def _download(label: str, name: str, write: Callable[[TextIO], object], help: str) -> None:
+    def content() -> bytes:
+        text = io.StringIO()
+        write(text)
+        return text.getvalue().encode()
+
+    st.download_button(
+        label,
+        access.carried(content),  # Streamlit calls it in a thread without the visitor’s session
+        f"{name}.csv",
+        "text/csv",
+        icon=":material/download:",
+        on_click="ignore",
+        key=f"experts_{name}",
+        help=help,
+    )

@@ -16,16 +16,10 @@ from core.measures.notes import result_of
 from core.measures.registry import metrics
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.case_labels import (
-    CaseLabel,
-    add_labels,
-    add_labels_of_file,
-    label_of,
-    labels_in_force,
-    single_diagnosis,
-)
+from core.store.queries.case_labels import add_labels, add_labels_of_file, label_of, labels_in_force, single_diagnosis
 from core.store.queries.trials import count_conversations
 from core.store.selection import Selection, select
+from core.store.tables import CaseLabelRow
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, keep_lines, write_journal
 
 ONE, TWO, THREE = (
@@ -59,7 +53,7 @@ def specialties(store: Store) -> dict[str, float | None]:
     return {row.label["group"]: row.estimate for row in accuracy(store, "specialty")}
 
 
-def in_force(store: Store, case: Case) -> CaseLabel:
+def in_force(store: Store, case: Case) -> CaseLabelRow:
     with store.read() as cursor:
         return labels_in_force(cursor, [case.case_key])[case.case_key, case.text_hash]["specialty"]
 

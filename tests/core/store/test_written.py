@@ -273,9 +273,9 @@ for number in range(1, 41):
 
 @pytest.mark.slow
 def test_two_processes_write_two_hundred_answers_each_at_once(store: Store) -> None:
-    items = [ReviewItem(f"release:m:craftmd/case_{n}", n, ("Ada", "Ben")) for n in range(1, 41)]
+    items = tuple(ReviewItem(f"release:m:craftmd/case_{n}", n, ("Ada", "Ben")) for n in range(1, 41))
     with store.write() as connection:
-        add_review(connection, Review("Many", a_plan(number=40, shared=1), "many"), items)
+        add_review(connection, Review("Many", a_plan(number=40, shared=1), items, "many"))
     command = [sys.executable, "-c", _WRITER, str(store.path)]
     writers = [subprocess.Popen([*command, who], cwd=ROOT) for who in ("Ada", "Ben")]
     assert [entry.wait(timeout=300) for entry in writers] == [0, 0]

@@ -126,13 +126,12 @@ def as_0_4_planned(store: Store, name: str, monkeypatch: pytest.MonkeyPatch, **c
     """Store a baseline as version 0.4 did: neither its plan nor its runs note an order."""
     whole = a_plan(kind="baseline", number=2, shared=0, annotators=("Ada",), specialties=("Neurology",), **changes)
     plan = whole.model_copy(update={"order": "choices first", "question_types": ("mcq", "frq")})
-    review = Review(name, plan)
-    items = draw(case_pool(plan), plan)
+    review = Review(name, plan, tuple(draw(case_pool(plan), plan)))
     with monkeypatch.context() as patched:
         patched.setattr(ReviewPlan, "order_in_words", "")
-        begin_baseline(store, review, items)
+        begin_baseline(store, review)
     with store.write() as connection:
-        add_review(connection, review, items)
+        add_review(connection, review)
         fields = {key: value for key, value in plan.model_dump(mode="json").items() if key != "order"}
         connection.execute("UPDATE reviews SET plan = ? WHERE review_id = ?", [json.dumps(fields), review.review_id])
     return review

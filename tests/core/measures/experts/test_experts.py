@@ -13,12 +13,14 @@ import pytest
 
 from core.datasets.published import rows
 from core.errors import AnamnesisError
+from core.judging.form import form_named
 from core.measures.agreement import agreement_rows
-from core.measures.experts.adjudication import ExpertAnswer, decide, pairs, shares
-from core.measures.experts.workbooks import FILES, expert_answers, read_rows
-from core.measures.opinions import of_decisions
-from core.reviews.state import ItemAnswers
+from core.measures.experts.adjudication import decisions_of, pairs, review_of, shares
+from core.measures.experts.workbooks import FILES, read_rows, release_review
+from core.measures.opinions import opinions_of
+from core.reviews.state import About, ItemAnswers, ReviewState
 from core.store.review_records import yes_no_questions
+from tests.support.answering import an_answer
 from tests.support.intervals import beta_bounds
 
 RELEASE = os.environ.get("ANAMNESIS_CRAFTMD_RELEASE")
@@ -36,21 +38,38 @@ def workbook(rows: list[list[Any]], title: str = "GPT-4") -> bytes:
     return content.getvalue()
 
 
-def judged(model: str, case: str, **said: str) -> list[ExpertAnswer]:
-    return [ExpertAnswer(model, case, "single_diagnosis", annotator, answer) for annotator, answer in said.items()]
+Answer = tuple[str, str, str, str, str]
+"""Model, case, annotator, answer, and a number if there are several items of a model on a case."""
+
+
+def judged(model: str, case: str, number: str = "", **said: str) -> list[Answer]:
+    return [(model, case, annotator, answer, number) for annotator, answer in said.items()]
+
+
+def reviewed(answers: list[Answer]) -> ReviewState:
+    about = {f"{model} {case} {number}": About(case, (model,)) for model, case, _, _, number in answers}
+    given = [
+        an_answer(f"{model} {case} {number}", annotator, "single_diagnosis", answer)
+        for model, case, annotator, answer, number in answers
+    ]
+    return review_of(form_named("conversations"), given, about)
+
+
+def decide(answers: list[Answer]) -> list[ItemAnswers]:
+    return decisions_of(reviewed(answers))
 
 
 def test_a_workbook_gives_one_judgement_for_each_cell_that_is_filled() -> None:
     content = workbook([["case_7.json", "…", "Yes", "no", None], ["case_8.json", "…", " NO ", "Yes", "Yes"]])
-    result = list(expert_answers(read_rows(content, "d1")))
-    assert [(j.case, j.question, j.answer) for j in result] == [
+    result = read_rows(content, "d1")
+    assert [(row.case, *answer) for row in result for answer in row.answers.items()] == [
         ("case_7", "single_diagnosis", "yes"),
         ("case_7", "complete_history", "no"),
         ("case_8", "single_diagnosis", "no"),
         ("case_8", "complete_history", "yes"),
         ("case_8", "medical_terms", "yes"),
     ]
-    assert {j.model for j in result} == {"gpt_4"}
+    assert {row.model for row in result} == {"gpt_4"}
 
 
 @pytest.mark.parametrize(
@@ -105,7 +124,7 @@ def test_an_open_tie_is_in_no_share_and_in_no_paired_test() -> None:
 def test_agreement_is_that_of_the_two_who_did_not_know_of_the_tie() -> None:
     judgements = [j for case in range(8) for j in judged("a", str(case), d1="yes", d2="yes")]
     judgements += [*judged("a", "8", d1="yes", d2="no", d3="yes"), *judged("a", "9", d1="no", d2="no")]
-    (opinions,) = of_decisions(decide(judgements))
+    (opinions,) = opinions_of(reviewed(judgements))
     result = {row["measure"]: row for row in agreement_rows({}, opinions)}
     assert result["percent agreement"].estimate == pytest.approx(0.9, abs=1e-12)
     assert result["percent agreement"].n == 10
@@ -114,19 +133,17 @@ def test_agreement_is_that_of_the_two_who_did_not_know_of_the_tie() -> None:
 
 
 def test_intervals_of_shares_and_agreement_resample_cases() -> None:
-    def said(case: int, trial: int, **answers: str) -> list[ExpertAnswer]:
-        item = f"{case}:{trial}"
-        return [ExpertAnswer("a", str(case), "medical_terms", who, answer, item) for who, answer in answers.items()]
-
     # 20 cases of five conversations: yes in every second case; the two annotators differ on all of every fourth
     judgements = [
         entry
         for case in range(20)
         for trial in range(5)
-        for entry in said(case, trial, d1="no" if case % 2 else "yes", d2="no" if case % 2 or not case % 4 else "yes")
+        for entry in judged(
+            "a", str(case), str(trial), d1="no" if case % 2 else "yes", d2="no" if case % 2 or not case % 4 else "yes"
+        )
     ]
     decisions = decide(judgements)
-    (opinions,) = of_decisions(decisions)
+    (opinions,) = opinions_of(reviewed(judgements))
     (measure,) = (row for row in agreement_rows({}, opinions) if row["measure"] == "percent agreement")
     assert (measure.estimate, measure.n) == (0.75, 100)
     # the standard error of 20 cases, 0.0993 (of 100 items 0.043), and t(19) = 2.093, on the scale −log(1 − x)
@@ -147,8 +164,8 @@ def of_the_release() -> list[ItemAnswers]:
     if not RELEASE:
         pytest.skip("needs the CRAFT-MD authors' release: set ANAMNESIS_CRAFTMD_RELEASE to its folder")
     folder = Path(RELEASE)
-    answers = [expert_answers(read_rows((folder / path).read_bytes(), name)) for name, path in FILES.items()]
-    return decide(answer for answers_of_annotator in answers for answer in answers_of_annotator)
+    rows = [row for name, path in FILES.items() for row in read_rows((folder / path).read_bytes(), name)]
+    return decisions_of(release_review(rows))
 
 
 def test_the_release_gives_the_papers_counts(of_the_release: list[ItemAnswers]) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from core import access
 from core.errors import AnamnesisError, UsageError
-from core.measures.experts.adjudication import imported_decisions
+from core.measures.experts.adjudication import decisions_of, imported_reviews
 from core.measures.experts.workbooks import FILES, WorkbookRow, import_release_answers, matching_item
 from core.reviews.exchange import HIDDEN, export_answers, import_csv, import_file
 from core.reviews.reviewing import unblind
@@ -74,7 +74,7 @@ def test_the_same_file_adds_nothing_twice_and_a_changed_row_does(store: Store) -
 def test_of_three_who_judged_the_last_breaks_the_tie(store: Store) -> None:
     for name, value in (("Ada", "yes"), ("Ben", "no"), ("Cyd", "no")):
         import_csv(store, a_csv(f"talk:t00,,,{name},medical_terms,{value},"))
-    (decision,) = imported_decisions(store)
+    (decision,) = decisions_of(imported_reviews(store)[0])
     assert (decision.model, decision.answer) == (MODELS[0], "no")
     assert decision.answers == {"Ada": "yes", "Ben": "no"}
 
@@ -142,6 +142,6 @@ def test_the_releases_workbooks_hang_on_the_conversations_with_the_same_words(st
     result = import_release_answers(store)
     assert (result.items, result.matched) == (180, 0)  # none of its conversations is stored here
     assert import_release_answers(store).added == 0
-    decisions = imported_decisions(store)
+    decisions = decisions_of(imported_reviews(store)[0])
     yes = sum(entry.answer == "yes" for entry in decisions if entry.question == "medical_terms")
     assert (yes, sum(entry.question == "medical_terms" for entry in decisions)) == (13, 180)

@@ -9,7 +9,7 @@ from core.datasets import imported
 from core.errors import UsageError
 from core.measures.accuracy import report
 from core.measures.base import MetricRequest, Row
-from core.measures.experts.filling import can_fill, fill, filling_of
+from core.measures.experts.filling import fill, filling_of, filling_questions
 from core.reviews.answering import record
 from core.reviews.reviewing import plan_review, unblind
 from core.reviews.state import state_of
@@ -66,9 +66,9 @@ def stored(store: Store, field: str) -> dict[str, str]:
 @pytest.mark.slow
 def test_decided_answers_fill_the_cases(reviewed: Store) -> None:
     with pytest.raises(UsageError, match="unblind it first"):
-        filling_of(reviewed, state_of(reviewed, "Quality"))
+        filling_of(reviewed, "Quality")
     unblind(reviewed, "Quality", "Ada", "one tie stays open")
-    filling, new = fill(reviewed, state_of(reviewed, "Quality"))
+    filling, new = fill(reviewed, "Quality")
 
     assert filling.left_out == {"tied": 1}
     assert filling.minority == {"ours/2": ("Tinea", "Lichen")} or filling.minority == {"ours/2": ("Lichen", "Tinea")}
@@ -76,7 +76,7 @@ def test_decided_answers_fill_the_cases(reviewed: Store) -> None:
     assert stored(reviewed, "answer_in_vignette") == {f"ours/{n}": "no" for n in range(1, 5)}
     assert {key: value.lower() for key, value in stored(reviewed, "accepted").items()} == {"ours/1": "psoriasis"}
     assert new == 3 + 4 + 1
-    assert fill(reviewed, state_of(reviewed, "Quality"))[1] == 0, "nothing is stored twice"
+    assert fill(reviewed, "Quality")[1] == 0, "nothing is stored twice"
     with reviewed.read() as cursor:
         label = labels_in_force(cursor, ["ours/1"])["ours/1", CASES[0].text_hash]["single_diagnosis"]
     assert (label.origin, label.made_by) == ("review", "Quality")
@@ -116,9 +116,9 @@ def test_accuracy_splits_any_data_set_by_the_filled_field(reviewed: Store, capsy
 
 def test_a_review_of_conversations_fills_nothing(store: Store) -> None:
     state = state_of(store, a_review(store).name)
-    assert not can_fill(state)
+    assert not filling_questions(state)
     with pytest.raises(UsageError, match="fills no field"):
-        filling_of(store, state)
+        filling_of(store, state.review.review_id)
 
 
 @pytest.mark.slow
@@ -135,5 +135,5 @@ def test_levels_of_urgency_are_filled_with_the_level_of_the_majority(
             value = answers[item.item.rpartition("/")[2]][names.index(name)]
             record(store, "Urgent", item.number, name, "urgency", value)
     unblind(store, "Urgent", "Ada", "done")
-    fill(store, state_of(store, "Urgent"))
+    fill(store, "Urgent")
     assert stored(store, "urgency") == {"ours/1": "2"}

@@ -15,7 +15,6 @@ from core.measures.experts.adjudication import (
     confusion,
     corrected,
     count_agreement,
-    rogan_gladen,
 )
 from core.measures.experts.workbooks import GradedCase, counts_by_case, read_grader_file
 from core.measures.graders.agreement import flip_rates
@@ -66,12 +65,6 @@ def test_counts_are_made_of_single_answers() -> None:
     assert case_counts(judged(4, 1, 2, 3)) == {("m", "c0"): (4, 5, 5), ("m", "c1"): (2, 0, 5)}
 
 
-def test_rogan_and_gladens_estimator() -> None:
-    # of 40 % right, a grader with sensitivity .9 and specificity .8 calls .9·.4 + .2·.6 = .48 right
-    assert float(rogan_gladen(0.48, 0.9, 0.8)) == pytest.approx(0.4)
-    assert math.isnan(float(rogan_gladen(0.5, 0.5, 0.5)))
-
-
 def test_the_graders_intervals_resample_cases_not_answers() -> None:
     # 20 cases with five answers each, which the experts call right; of five cases the grader calls all five wrong
     items = [JudgedAnswer(f"i{n}", "m", f"c{n // 5}", "g", True, n >= 25) for n in range(100)]
@@ -93,7 +86,7 @@ def of_cases(*scores: float) -> dict[str, float]:
 def test_a_corrected_accuracy_has_an_interval_and_says_when_it_is_clipped() -> None:
     items = judged(45, 10, 5, 40)  # sensitivity .9, specificity .8
     result = corrected("m", of_cases(*[0.48] * 50), items)
-    assert result.estimate == pytest.approx(0.4)
+    assert result.estimate == pytest.approx(0.4)  # .9·.4 + .2·.6 = .48 of all are called right
     assert result.low < 0.4 < result.high
     assert (result.more["apparent"], result.more["n_cases"], result.n) == (pytest.approx(0.48), 50, 100)
     low = corrected("m", of_cases(*[0.1] * 50), items)  # (.1 + .8 − 1) / .7 is below 0

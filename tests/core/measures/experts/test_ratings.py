@@ -117,7 +117,7 @@ def test_the_answers_of_three_people_by_hand(store: Store) -> None:
         3: {"polite": ("yes", "no", CANNOT_JUDGE), "warm": (CANNOT_JUDGE,) * 3},
     }
     plan = planned(kind="manners", form=form, number=3, annotators=EXPERTS, shared=1.0)
-    items = [ReviewItem(f"talk:{n}", n, EXPERTS) for n in said]
+    items = tuple(ReviewItem(f"talk:{n}", n, EXPERTS) for n in said)
     newest = {
         (f"talk:{n}", name, question): an_answer(
             f"talk:{n}", name, question, value, at=1.0, seconds={"Ada": 60.0 * n, "Ben": 60.0}.get(name)
@@ -129,7 +129,7 @@ def test_the_answers_of_three_people_by_hand(store: Store) -> None:
     }
     newest["talk:1", "Ada", "why"] = an_answer("talk:1", "Ada", "why", "So kind.", at=2.0)
     about = {f"talk:{n}": About(f"c{max(1, n - 1)}", models=("m",)) for n in said}
-    state = ReviewState(Review("R", plan), items, newest, about)
+    state = ReviewState(Review("R", plan, items), newest, about)
 
     def listed(part: str, **options: object) -> list[Any]:
         request = MetricRequest(store, query=lambda query, *arguments: state)
@@ -177,8 +177,10 @@ def test_the_majority_decides_on_suitability(store: Store) -> None:
     # pairs that agree: 3 of 3, 1 of 3, 0 of 3, 3 of 3
     assert agreement["percent agreement"].estimate == pytest.approx((1 + 1 / 3 + 0 + 1) / 4)
     times = list(report.rows(MetricRequest(store), review="suitability", part="time", hourly_rate=60.0))
-    drawn = [section.options["part"] for section in sections_for(state_of(store, "suitability"))]
-    assert drawn == ["shares", "time"]  # no scale, no pair, no words
+    drawn = [
+        (section.metric.name, *section.options.values()) for section in sections_for(state_of(store, "suitability"))
+    ]
+    assert drawn == [("ratings", "shares"), ("ratings", "time"), ("agreement",)]  # no scale, no pair, no words
     # items took 1 to 4 minutes: a median of 2.5, and 100 items at 60 an hour cost 250
     assert times[0] == {"annotator": "Ada", "median_minutes": 2.5, "items": 4, "cost_of_100_items": 250.0}
 

@@ -32,8 +32,9 @@ from core.store.queries.judged_facts import (
 )
 from core.store.queries.judgements import add_judgements, judgement_of
 from core.store.queries.reviews import add_review, add_unblinding
-from core.store.review_records import Review, ReviewItem, Unblinding, planned
+from core.store.review_records import Review, ReviewItem, planned
 from core.store.selection import Selection
+from core.store.tables import UnblindingRow
 from core.text.facts import facts_of
 from tests.core.store.builders import (
     Ended,
@@ -200,14 +201,15 @@ def test_agreement_of_the_judge_with_people(store: Store) -> None:
     agreement = agreement_with_people(store, stored_judge.judge)
     assert agreement == {"invented": (1, 0, 0, 1), "withheld": (0, 1, 0, 0)}
     assert agreement["invented"].kappa == 1
-    review = Review("Open", planned(kind="conversations", number=1, annotators=("Ben",), shared=0))
+    plan = planned(kind="conversations", number=1, annotators=("Ben",), shared=0)
+    review = Review("Open", plan, (ReviewItem("talk:run/2", 1, ("Ben",)),))
     with store.write() as connection:
-        add_review(connection, review, [ReviewItem("talk:run/2", 1, ("Ben",))])
+        add_review(connection, review)
         of_review = an_answer("talk:run/2", "Ben", "in_vignette", "no", review_id=review.review_id)
         add_judgements(connection, [of_review])
     assert agreement_with_people(store, stored_judge.judge) == agreement  # in progress, so not counted
     with store.write() as connection:
-        add_unblinding(connection, review.review_id, Unblinding("Ada", "a test", 1.0))
+        add_unblinding(connection, UnblindingRow(review.review_id, "Ada", "a test", 1.0))
     assert agreement_with_people(store, stored_judge.judge)["invented"] == (1, 0, 1, 1)
 
 

@@ -13,8 +13,9 @@ from core.judging.judgement import Judgement
 from core.judging.rubric import criterion
 from core.measures.calibration import calibrated_differences, calibrated_rows
 from core.measures.conversations import case_scores
-from core.measures.opinions import PEOPLE, Item, Opinions
+from core.measures.opinions import PEOPLE, Opinions
 from core.measures.rubrics.reading import JudgedConversation, Outcome, RubricReading, conversation_score, statements_by
+from core.reviews.state import About
 from core.stats.calibrated import JudgedItem
 from core.store.review_records import ReviewSampling
 
@@ -47,7 +48,7 @@ def statements_of(
         )
         for trial, met in people.items()
     ]  # fmt: skip
-    items = {f"talk:{t.trial_id}": Item(t.case_key, (t.model,), t.dataset, t.specialty) for t in conversations}
+    items = {f"talk:{t.trial_id}": About(t.case_key, (t.model,), t.dataset, t.specialty) for t in conversations}
     samplings = dict.fromkeys((answer.subject for answer in decided), sampling)
     opinions = Opinions("rubric:demo", asked, decided=decided, items=items, samplings=samplings)
     return statements_by(RubricReading(conversations, None, opinions=[opinions]))
