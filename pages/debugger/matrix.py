@@ -19,7 +19,7 @@ from core.jobs.progress import is_running
 from core.journal import RunHeader, done_trials, journal_path, read_header
 from pages.kit.cached import cached_query
 from pages.kit.cases import clear_parameters
-from pages.kit.controls import choose, choose_by_name
+from pages.kit.controls import choose_by_name
 from pages.kit.figures import is_dark
 from pages.kit.look import FORMAT, QUESTION_TYPE, RULE, VERDICT, arm, counted, in_callback, money
 from pages.kit.tables import offer_csv
@@ -79,7 +79,7 @@ def adopt(bench: BenchRun) -> None:
 
 
 def leave() -> None:
-    clear_parameters("run", "trial", "cell", "step", "left", "right", "view")
+    clear_parameters("run", "trial", "cell", "step", "view")
 
 
 def draw_resume(run_id: str) -> None:
@@ -182,25 +182,10 @@ def before_after_frame(before: Sequence[MatrixRow], after: Sequence[MatrixRow], 
 
 
 def cells_frame(rows: Sequence[MatrixRow]) -> pd.DataFrame:
+    cells = [cell for row in rows for cell in row.cells]
     return pd.DataFrame(
-        [
-            {
-                "format": cell.format,
-                "question_type": cell.question_type,
-                "trial": cell.trial + 1,
-                "state": cell.state,
-                "response": cell.response,
-                "extracted": cell.extracted,
-                "grader": cell.grader,
-                **dict.fromkeys(RULE),
-                **cell.verdicts,
-                "reason": cell.reason,
-                "detail": cell.detail,
-            }
-            for row in rows
-            for cell in row.cells
-        ]
-    )
+        [{**vars(cell), "trial": cell.trial + 1, **dict.fromkeys(RULE), **cell.verdicts} for cell in cells]
+    ).drop(columns="verdicts", errors="ignore")
 
 
 def draw_matrix(view: BenchView) -> MatrixCell | None:
@@ -220,8 +205,8 @@ def draw_matrix(view: BenchView) -> MatrixCell | None:
             names=RULE,
             shape="segments",
             on_change=_redraw,
-            help="Substring: the response contains the answer, even in a list of all choices. Strict: it names "
-            "exactly one choice.",
+            help="Whether a reply counts as right that contains the right choice, even in a list of all, or only "
+            "one that names exactly one choice.",
         )
         rows = view.rows
         cell = chosen_cell(rows, running=was_running)
@@ -262,12 +247,6 @@ def _redraw() -> None:
     st.session_state["debug_picked"] = True
 
 
-def _go(cell: MatrixCell) -> None:
-    st.query_params["cell"] = address_of(cell)
-    clear_parameters("step", "left", "right")
-    _redraw()
-
-
 def _draw_progress(bench: BenchRun, rows: Sequence[MatrixRow]) -> None:
     progress = bench.progress
     cells = [cell.state != "waiting" for row in rows for cell in row.cells]
@@ -289,7 +268,7 @@ def _draw_progress(bench: BenchRun, rows: Sequence[MatrixRow]) -> None:
 
 
 def _draw_table(rows: Sequence[MatrixRow], cell: MatrixCell | None, run_id: str) -> None:
-    """Draw the verdicts; a click on a verdict chooses its cell, a click next to the verdicts its arm."""
+    """Draw the verdicts; a click on a verdict chooses its cell, a click next to the verdicts its question."""
     key = f"debug_matrix_{run_id}"
 
     def pick() -> None:
@@ -297,8 +276,11 @@ def _draw_table(rows: Sequence[MatrixRow], cell: MatrixCell | None, run_id: str)
         # the browser also reports a selection that this page has set
         if clicked and clicked[0][0] < len(rows) and clicked != st.session_state.get("debug_matrix_set"):
             row, column = rows[clicked[0][0]], str(clicked[0][1])
-            same_trial = _of_trial(row, cell.trial if cell else 0)
-            _go(next((target for target in row.cells if _trial(target.trial) == column), same_trial))
+            wanted = column if column in trials else _trial(cell.trial if cell else 0)
+            target = next((other for other in row.cells if _trial(other.trial) == wanted), row.cells[0])
+            st.query_params["cell"] = address_of(target)
+            clear_parameters("step")
+            _redraw()
 
     if cell is not None:
         row_number = next(n for n, row in enumerate(rows) if cell in row.cells)
@@ -331,41 +313,22 @@ def _draw_table(rows: Sequence[MatrixRow], cell: MatrixCell | None, run_id: str)
 
 
 def _ask_cell(rows: Sequence[MatrixRow], cell: MatrixCell) -> None:
-    """Ask for arm and trial: the way to a cell by keyboard and on a narrow screen."""
-    by_arm: dict[Arm, MatrixRow] = {(row.format, row.question_type): row for row in rows}
-    trials = sorted({other.trial for row in rows for other in row.cells})
-
-    def go() -> None:
-        _go(_of_trial(by_arm[st.session_state["debug_arm"]], st.session_state.get("debug_trial", cell.trial)))
-
-    arm_column, trial_column = st.columns([3, 2])
-    current_arm: Arm = (cell.format, cell.question_type)
-    choose(
-        "Arm",
-        list(by_arm),
-        "debug_arm",
-        names=lambda a: arm(*a),
-        where=arm_column,
-        chosen=current_arm,
-        bound=False,
-        on_change=go,
-    )
-    if len(trials) == 1:
-        return
-    choose(
-        "Trial",
-        trials,
-        "debug_trial",
-        names=lambda n: str(n + 1),
-        where=trial_column,
-        chosen=cell.trial,
-        bound=False,
-        on_change=go,
+    """Ask for a cell: the way to it by keyboard and on a narrow screen."""
+    cells = {address_of(other): other for row in rows for other in row.cells}
+    choose_by_name(
+        "Answer",
+        list(cells),
+        "cell",
+        "debug_cell",
+        default=address_of(cell),
+        clears=("step",),
+        names=lambda address: cell_label(cells[address]),
+        on_change=_redraw,
     )
 
 
-def _of_trial(row: MatrixRow, number: int) -> MatrixCell:
-    return next((cell for cell in row.cells if cell.trial == number), row.cells[0])
+def cell_label(cell: MatrixCell) -> str:
+    return f"{arm(cell.format, cell.question_type)} · trial {cell.trial + 1}"
 
 
 def _trial(number: int) -> str:

@@ -1,4 +1,4 @@
-"""Debug one case: run its arms, read the matrix of verdicts and every request and reply, edit, and branch."""
+"""Debug one case: ask about it in every format, read all verdicts, requests and replies, edit, and branch."""
 
 import pandas as pd
 import streamlit as st
@@ -56,8 +56,8 @@ def draw_earlier() -> None:
             {
                 "Name": label_of_run(run.run_id).name or None,
                 "Case": case_label(session.case) + prompts,
-                "Cast": players(run),
-                "Arms": len(run.arms),
+                "Players": players(run),
+                "Questions": len(run.arms),
                 "Trials": f"{run.done} of {run.planned}",
                 "When (UTC)": when(run.created_at),
             }
@@ -145,7 +145,7 @@ def players(run: RunHeader | Run) -> str:
         return "reference cast"
     names = {role: model_name(name) if is_model(name) else "reference" for role, name in cast.items()}
     if len(set(names.values())) == 1:
-        return f"{names[roles[0]]} in every seat"
+        return f"{names[roles[0]]} in every role"
     return ", ".join(f"{ROLE[role].lower()} {name}" for role, name in names.items())
 
 

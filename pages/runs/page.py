@@ -1,6 +1,7 @@
 """Runs: the form for a campaign, the list of runs, and the chosen run."""
 
 import datetime
+from typing import Final
 
 import pandas as pd
 import streamlit as st
@@ -9,17 +10,18 @@ from core.frameworks.base import title_of
 from core.jobs.progress import run_state
 from core.store.queries.runs import RunProgress
 from pages.kit.campaigns import campaigns, case_set_name, cost_in_words, draw_damage, label_of_run
-from pages.kit.cases import clear_parameters
 from pages.kit.names import unique_names
 from pages.kit.navigation import follow, link
 from pages.kit.page import show
 from pages.kit.tables import draw_table
 from pages.runs.form import ask_campaign, form_is_open
 from pages.runs.progress import share_of
-from pages.runs.run import PAGE_NAME, draw_run
+from pages.runs.run import draw_run
 
 _BUSY_S, _IDLE_S = 2.0, 5.0
 """Seconds between two redraws of the runs, also when idle: another process may start a run at any time."""
+FORMS: Final = (("New campaign", ask_campaign, form_is_open),)
+"""Title, function that draws it, and whether the URL asks for it, of each form; the first is open without runs."""
 _ROWS = 8
 """Rows that are visible without scrolling."""
 
@@ -30,8 +32,9 @@ def draw_runs() -> None:
     runs_before = campaigns()
     busy = any(run_state(run) == "running" for run in runs_before)
     form_open = form_is_open()
-    with st.expander("New campaign", icon=":material/add:", expanded=not runs_before or form_open):
-        ask_campaign()
+    for number, (title, draw, is_asked_for) in enumerate(FORMS):
+        with st.expander(title, icon=":material/add:", expanded=is_asked_for() or (number == 0 and not runs_before)):
+            draw()
 
     @st.fragment(run_every=_BUSY_S if busy else _IDLE_S)
     def watch() -> None:
@@ -53,11 +56,6 @@ def draw_runs() -> None:
             draw_run(chosen)
 
     watch()
-
-
-def open_run(run_id: str) -> None:
-    clear_parameters(PAGE_NAME)
-    st.query_params["run"] = run_id
 
 
 def draw_run_list(runs: list[RunProgress], chosen: RunProgress | None) -> None:
@@ -92,7 +90,7 @@ def draw_run_list(runs: list[RunProgress], chosen: RunProgress | None) -> None:
             "State": st.column_config.TextColumn(width="small"),
             "Excluded": st.column_config.NumberColumn(help="Answers that do not count; the reasons are below."),
         },
-        on_row=lambda row: open_run(runs[row].run_id),
+        on_row=lambda row: st.query_params.update(run=runs[row].run_id),
         marked=runs.index(chosen) if chosen else None,
         ids=[run.run_id for run in runs],
         height="content" if len(runs) <= _ROWS else 35 * _ROWS,

@@ -112,25 +112,6 @@ def conversation(**changes) -> Conversation:
     return Conversation(**{**given, **changes})
 
 
-def test_conversations_are_listed_in_words() -> None:
-    table = run_view.conversations_table(
-        [conversation(), conversation(trial=1, end_reason=None, doctor_turns=None, verdicts={})]
-    )
-    assert list(table.columns) == [
-        "Case",
-        "Specialty",
-        "Trial",
-        "Right answer",
-        "Vignette · Multiple choice",
-        "Multi-turn · Free response",
-        "Doctor's turns",
-        "Ended by",
-    ]
-    assert list(table["Trial"]) == [1, 2]
-    assert list(table["Ended by"]) == ["No question", "No conversation"]
-    assert list(table["Multi-turn · Free response"]) == ["Correct", "–"]
-
-
 def test_watched_consultations_are_listed_with_their_verdicts() -> None:
     table = newest_table([conversation(finished_at=0.0)])
     assert table["When"][0] == "1970-01-01 00:00"

@@ -119,7 +119,7 @@ def test_a_changed_pack_is_not_copied_and_has_no_template(fake_provider_thread: 
     assert prompt_of(message) is None  # messages of the dialogue have no template
     a_pack("mine", doctor="Changed.")
     assert prompt_of(system) is None
-    with pytest.raises(UsageError, match="The prompt pack mine has changed since this run"):
+    with pytest.raises(UsageError, match="The prompts mine have changed since this run"):
         pack_from_trial(run.trials[0].trial_id, "as-it-was")
 
 
