@@ -170,7 +170,7 @@ def draw_thesis(runs: Sequence[RunProgress]) -> None:
         f"{RELEASED.title}: {RELEASED.publication.source}; means of cases with 95 % intervals.{sampled}",
     )
     if twice := printed_twice(rows, RELEASED.name, name=model_name):
-        st.caption(twice)
+        st.caption("Some figures are printed with two numbers, the first of which is shown.", help=twice)
     with st.container(horizontal=True):
         link("accuracy", "All published figures", "bar_chart")
         link("cases", "Bring in cases or a release", "upload_file")

@@ -156,8 +156,7 @@ def _ask_pack_of_edits(edits: Edits) -> None:
         st.caption("These edits belong to prompts of different names. Save one at a time.")
         return
     base = next(pack for pack, _ in edits)
-    *files, last = [f"{prompt}.md" for _, prompt in edits]
-    words = f"{', '.join(files)} and {last}" if files else last
+    words = ", ".join(f"{prompt}.md" for _, prompt in edits)
     st.markdown(f"A copy of **{plain(base)}** with changes in {plain(words)}.")
 
     def save(name: str, *, overwrite: bool) -> None:

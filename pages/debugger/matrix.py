@@ -21,9 +21,10 @@ from pages.kit.cached import cached_query
 from pages.kit.cases import clear_parameters
 from pages.kit.controls import choose_by_name
 from pages.kit.figures import is_dark
-from pages.kit.look import FORMAT, QUESTION_TYPE, RULE, VERDICT, arm, counted, in_callback, money
+from pages.kit.look import FORMAT, QUESTION_TYPE, RULE, VERDICT, arm, counted, in_callback
 from pages.kit.tables import offer_csv
 from pages.kit.visitor import only
+from pages.kit.watched import cost_of
 
 _BENCH = re.compile(r"bench-[\w-]+")
 _MAX_RUNS = 30
@@ -253,9 +254,7 @@ def _draw_progress(bench: BenchRun, rows: Sequence[MatrixRow]) -> None:
     figures = f"{sum(cells)} of {max(1, len(cells))} answers · {progress.done} of {progress.planned} trials"
     if progress.calls:
         calls = [event.call for events in bench.snapshot().values() for event in events if isinstance(event, Called)]
-        unknown = any(call.cost_usd is None and call.error is None for call in calls)
-        cost = "cost unknown" if unknown else money(progress.cost_usd)
-        figures += f" · {progress.calls:,} calls · {progress.tokens:,} tokens · {cost}"
+        figures += f" · {progress.calls:,} calls · {progress.tokens:,} tokens · cost {cost_of(calls)}"
     with st.container(horizontal=True, vertical_alignment="center"):
         st.progress(min(1.0, sum(cells) / max(1, len(cells))), text=figures.replace("$", r"\$"))
         st.button(

@@ -22,7 +22,7 @@ _BUSY_S, _IDLE_S = 2.0, 5.0
 """Seconds between two redraws of the runs, also when idle: another process may start a run at any time."""
 FORMS: Final = (("New campaign", ask_campaign, form_is_open),)
 """Title, function that draws it, and whether the URL asks for it, of each form; the first is open without runs."""
-_ROWS = 8
+_ROWS = 5
 """Rows that are visible without scrolling."""
 
 
@@ -81,6 +81,8 @@ def draw_run_list(runs: list[RunProgress], chosen: RunProgress | None) -> None:
     )
     if not table["Name"].any():
         table = table.drop(columns="Name")
+    if (table["Done"] == 1).all():
+        table = table.drop(columns="Done")
     draw_table(
         table,
         "runs_list",

@@ -167,7 +167,7 @@ def draw_run_links(run: RunProgress) -> None:
                 draw_file_button(label)
             _draw_exchange(run, with_cases=with_cases)
     if not is_comparable:
-        st.caption("No comparable run: none has the same framework, cases, other seats, prompts and grader.")
+        st.caption("No comparable run: none has the same framework, cases, other players, prompts and grader.")
 
 
 def _inspect_log(run_id: str, with_cases: bool) -> bytes:
