@@ -26,7 +26,8 @@ MEASURE = """() => {
         && element.getBoundingClientRect().width > 0;
     const first = (selector) => [...main.querySelectorAll(selector)].filter(inSight)
         .map((element) => element.getBoundingClientRect().top + main.scrollTop);
-    const whole = '[data-baseweb="select"], [data-testid="stNumberInputContainer"], [data-testid="stFileUploader"]';
+    const whole = ["Selectbox", "MultiSelect", "NumberInput", "FileUploader", "ChatInput"]
+        .map((name) => `[data-testid="st${name}"]`).join(", ");
     const apart = '.js-plotly-plot, [data-testid="stElementToolbar"], [data-testid="stDataFrame"], '
         + '[data-testid="stTooltipIcon"]';
     const pressed = 'button, input:not([type="hidden"]), a[href], select, textarea, summary, [role="tab"]';
@@ -81,7 +82,7 @@ def measure(pages: list[str], folder: Path, pictures: Path | None, *, names: boo
                 for path in pages:
                     page.goto(f"{dashboard.address}/{path}")
                     settle(page)
-                    page.wait_for_timeout(600)
+                    page.wait_for_timeout(1_500)  # figures and tables load by themselves
                     if theme == "light":
                         found = page.evaluate(MEASURE)
                         rows.append(line(path, found))

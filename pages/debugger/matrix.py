@@ -21,7 +21,7 @@ from pages.kit.cached import cached_query
 from pages.kit.cases import clear_parameters
 from pages.kit.controls import choose_by_name
 from pages.kit.figures import is_dark
-from pages.kit.look import FORMAT, QUESTION_TYPE, RULE, VERDICT, arm, counted, in_callback
+from pages.kit.look import FORMAT, QUESTION_TYPE, RULE, VERDICT, arm, counted, in_callback, verdict_in_brief
 from pages.kit.tables import offer_csv
 from pages.kit.visitor import only
 from pages.kit.watched import cost_of
@@ -118,13 +118,6 @@ def session_of(run_id: str) -> BenchView | None:
 
 _REDRAW_S = 0.7
 _ROW_PX = 31
-MARK: dict[Verdict, str] = {
-    "correct": "✓ Correct", "incorrect": "✗ Incorrect", "no_diagnosis": "? No diagnosis", "multiple": "≡ Several",
-    "refused_in_words": "✋ Refused in words", "empty": "□ Blank",
-    "ungradable": "– Ungradable", "refused": "– Refused", "cut": "– Cut", "provider_error": "– Provider failed",
-    "not_applicable": "– Not applicable",
-}  # fmt: skip
-"""Verdict → short words with a mark, readable without colour."""
 _PENDING = {"answered": "… Grading"}
 _INK = {
     "green": ("#00694A", "#3DCB9B"), "red": ("#B03A00", "#FF8A50"), "orange": ("#8A5A00", "#EDB84A"),
@@ -143,9 +136,7 @@ def matrix_frame(rows: Sequence[MatrixRow], rule: Rule) -> pd.DataFrame:
                 "Format": FORMAT[row.format],
                 "Question": QUESTION_TYPE[row.question_type],
                 **{
-                    _trial(cell.trial): MARK[verdict]
-                    if (verdict := cell.verdict(rule))
-                    else _PENDING.get(cell.state, "·")
+                    _trial(cell.trial): verdict_in_brief(cell.verdict(rule)) or _PENDING.get(cell.state, "·")
                     for cell in row.cells
                 },
                 "Correct": f"{correct} of {counted}" if counted else "–",
@@ -165,7 +156,7 @@ def before_after_frame(before: Sequence[MatrixRow], after: Sequence[MatrixRow], 
         counts = [arm_row.correct(rule) if arm_row else (0, 0) for arm_row in (previous, row)]
         old_verdicts = {cell.trial: cell.verdict(rule) for cell in previous.cells} if previous else {}
         changes = [
-            f"{_trial(cell.trial)}: {MARK[old]} → {MARK[new]}"
+            f"{_trial(cell.trial)}: {verdict_in_brief(old)} → {verdict_in_brief(new)}"
             for cell in row.cells
             if (old := old_verdicts.get(cell.trial)) and (new := cell.verdict(rule)) and old != new
         ]
@@ -290,7 +281,7 @@ def _draw_table(rows: Sequence[MatrixRow], cell: MatrixCell | None, run_id: str)
             st.session_state["debug_matrix_set"] = selected
     frame = matrix_frame(rows, chosen_rule())
     trials = [column for column in frame.columns if column.startswith("Trial ")]
-    colours = {MARK[verdict]: _INK[VERDICT[verdict][1]][is_dark()] for verdict in MARK}
+    colours = {verdict_in_brief(verdict): _INK[colour][is_dark()] for verdict, (_, colour, _) in VERDICT.items()}
     st.dataframe(
         frame.style.map(
             lambda text: f"color: {colours[text]}" if text in colours else "", subset=pd.IndexSlice[:, trials]
@@ -306,7 +297,7 @@ def _draw_table(rows: Sequence[MatrixRow], cell: MatrixCell | None, run_id: str)
             "Format": st.column_config.TextColumn(width=112),
             "Question": st.column_config.TextColumn(width=94),
             "Correct": st.column_config.TextColumn(help="Of the trials that count.", width=60),
-            **{_trial(n): st.column_config.TextColumn(width=80) for n in range(len(rows[0].cells) if rows else 0)},
+            **{_trial(n): st.column_config.TextColumn(width=104) for n in range(len(rows[0].cells) if rows else 0)},
         },
     )
 

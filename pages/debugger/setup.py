@@ -141,12 +141,12 @@ def ask_pasted() -> Case | None:
         help="A question is split if each choice is a line with its letter.",
     )
     if not (text or "").strip():
-        st.caption("Paste a vignette and press Ctrl+Enter. Edit its parts below.")
+        st.caption("Paste a vignette and press Ctrl+Enter.")
         return None
     pasted = read_pasted(text)
     text_hash = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:8]
     key = f"debug_paste_{{}}_{text_hash}".format
-    with st.container(border=True):
+    with st.expander("Its parts", icon=":material/edit:", expanded=not pasted.answer or bool(pasted.left_out)):
         if pasted.left_out:
             st.markdown(f":orange[:material/info: Left out after the choices: {plain(pasted.left_out)}]")
         vignette = st.text_area(
@@ -186,20 +186,22 @@ def ask_pasted() -> Case | None:
         )
         title_place = st.empty()
         _draw_sections(vignette or "", text_hash)
-        edited = Pasted(vignette or "", question or "", choices_in(choices or ""), answer or "")
-        try:
-            title = title_place.text_input(
-                "Title",
-                key=key("title"),
-                max_chars=LONGEST_TITLE,
-                placeholder=case_of(edited).case_key.partition("/")[2],
-                persist_state="session",
-                help="The name of the case on every page.",
-            )
-            return set_apart(case_of(edited, specialty, title or ""))
-        except UsageError as error:
-            st.warning(plain(str(error)), icon=":material/edit:")
-            return None
+    edited = Pasted(vignette or "", question or "", choices_in(choices or ""), answer or "")
+    try:
+        title = title_place.text_input(
+            "Title",
+            key=key("title"),
+            max_chars=LONGEST_TITLE,
+            placeholder=case_of(edited).case_key.partition("/")[2],
+            persist_state="session",
+            help="The name of the case on every page.",
+        )
+        case = set_apart(case_of(edited, specialty, title or ""))
+    except UsageError as error:
+        st.warning(plain(str(error)), icon=":material/edit:")
+        return None
+    st.markdown(f"Right answer **{plain(case.answer)}** :gray[· {counted(len(case.choices), 'choice')}]")
+    return case
 
 
 def _draw_sections(vignette: str, text_hash: str) -> None:

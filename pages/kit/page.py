@@ -6,7 +6,7 @@ from functools import partial
 
 import streamlit as st
 
-from core.jobs.background import keep_measured, running_jobs
+from core.jobs.background import MEASURING, keep_measured, running_jobs
 from core.jobs.progress import under_way as running_campaigns
 from core.store.database import Store
 from core.store.fold import fold_if_free
@@ -22,6 +22,8 @@ from pages.kit.seats import case_label
 from pages.kit.sessions import running_sessions
 
 _LOOKS_EVERY_S = 2.0
+_SOON_MEASURED = 50
+"""At most this many trials are measured without saying so: the line would move the page for a second."""
 _SECTION, _CLOSED = "section", "none"
 """URL parameter with the title of the open section of ``draw_folds``, and its value if all are folded."""
 # Streamlit draws captions at 60 % opacity (4.06:1), and white on the primary colour of the dark theme (3.9:1).
@@ -155,6 +157,8 @@ def running_work() -> list[RunningWork]:
         done, planned, words, share = (progress[name] for name in ("done", "planned", "words", "share"))
         work.append(RunningWork(title, done, planned, words, waits, "runs", query, share))
     for job in running_jobs():
+        if job.title == MEASURING and job.planned <= _SOON_MEASURED:
+            continue
         time_left = f"about {duration(job.seconds_left)} left" if job.seconds_left else ""
         share = job.done / max(1, job.planned)
         if job.step:  # its counts are bytes, which its own page shows
