@@ -81,7 +81,7 @@ def draw_run(view: BenchView) -> None:
     """Draw the matrix, the chosen cell next to it, and the editor of its step below."""
     draw_head(view)
     draw_before_after(view)
-    matrix_column, cell_column = st.columns(2, gap="small")
+    matrix_column, cell_column = st.columns([4, 5], gap="small")
     with matrix_column:
         cell = draw_matrix(view)
     record = view.record(cell.trial) if cell else None
@@ -142,7 +142,7 @@ def players(run: RunHeader | Run) -> str:
     roles = [seat.role for seat in framework(run.protocol).seats]
     cast = {role: str(getattr(run, role, None) or run.settings.get(role) or "") for role in roles}
     if not any(map(is_model, cast.values())):
-        return "reference cast"
+        return "rules, no model"
     names = {role: model_name(name) if is_model(name) else "reference" for role, name in cast.items()}
     if len(set(names.values())) == 1:
         return f"{names[roles[0]]} in every role"

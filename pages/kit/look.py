@@ -36,7 +36,7 @@ RULE = {
     "frq_top3": "Any of three",
 }
 RULE_SHORT = {
-    "usual": "framework’s rule", "mcq_loose": "contains the choice", "mcq_strict": "exactly one choice",
+    "usual": "framework’s rule", "mcq_loose": "contains the choice", "mcq_strict": "strict rule",
     "mcq_graded": "grader", "mcq_many": "grader", "frq": "", "frq_top3": "",
 }  # fmt: skip
 _MARKS: dict[Verdict, tuple[str, str]] = {

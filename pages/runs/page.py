@@ -41,7 +41,7 @@ def draw_runs() -> None:
         follow()
         runs = campaigns()
         if not runs:
-            st.info("No run yet. Start one above: the reference cast needs no key and takes under a minute.")
+            st.info("No run yet. Start one above: the reference doctor needs no key and takes under a minute.")
             return
         if busy != any(run_state(run) == "running" for run in runs):
             st.rerun()

@@ -163,7 +163,7 @@ def test_a_conversation_is_read_with_answers_rules_and_the_other_trials(filled: 
     assert "2 of 2 found" in text
     assert "ended by: final diagnosis, 1 doctor turn" in text
     assert ":gray[contains the choice] :green-badge[:material/check_circle: Correct]" in text
-    assert ":gray[exactly one choice] :orange-badge[:material/stacks: Several diagnoses]" in text
+    assert ":gray[strict rule] :orange-badge[:material/stacks: Several diagnoses]" in text
     assert "Read as: Eczema, Psoriasis" in text
     assert "A person with a rash\\." in text
     trials = app.dataframe[0].value

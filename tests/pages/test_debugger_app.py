@@ -276,7 +276,7 @@ def test_an_edit_is_run_in_every_arm_beside_the_run_before_and_sessions_are_list
     listed = app.dataframe[0].value
     assert list(listed["Name"].fillna("")) == ["Without the heart", ""]
     assert list(listed["Case"]) == ["Cardiology · cardiology-1 · edited", "Cardiology 1 · 31-year-old male"]
-    assert list(listed["Players"]) == ["reference cast"] * 2
+    assert list(listed["Players"]) == ["rules, no model"] * 2
 
 
 @pytest.mark.slow
