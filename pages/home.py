@@ -1,6 +1,5 @@
 """Home: a consultation to watch, what models lose in conversation; with campaigns, the latest result and the runs."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -22,16 +21,7 @@ from core.store.queries.trials import conversations
 from core.store.sample import SAMPLE, add_sample, remove_sample
 from core.store.selection import Selection
 from pages.kit.cached import ask
-from pages.kit.campaigns import (
-    accuracy_chart,
-    accuracy_rows,
-    campaigns,
-    choices_by,
-    cost_in_words,
-    in_conversations,
-    run_title,
-)
-from pages.kit.cases import excluded_in_words
+from pages.kit.campaigns import accuracy_rows, campaigns, cost_in_words, draw_accuracy, in_conversations, run_title
 from pages.kit.figures import draw_figure
 from pages.kit.get_model import draw_offers
 from pages.kit.look import FORMAT, QUESTION_TYPE, STATE_ICON, in_callback, plain, when
@@ -162,15 +152,16 @@ def draw_thesis(runs: Sequence[RunProgress]) -> None:
     models = unique_names(row.label["model"] for row in rows)
     words: dict[str, str] = {**models, **dict(FORMAT.items()), **dict(QUESTION_TYPE.items())}
     layout: Any = {"series": "format", "place": "model", "panel": "question_type", "axis": "Accuracy"}
-    sampled = " The sample study has other cases." if any(not row.source for row in rows) else ""
+    few = max((row.n or 0 for row in rows if not row.source), default=0)
+    sampled = f" The model of the sample study answered {few} other cases, too few to tell." if few else ""
+    caption = f"{RELEASED.title}: {RELEASED.publication.source}; means of cases with 95 % intervals.{sampled}"
     draw_figure(
         lambda dark: chart_of(rows, kind="bars", names=words, colours={}, dark=dark, **layout),
         "home_field",
         "Accuracy falls when the case has to be asked for",
-        f"{RELEASED.title}: {RELEASED.publication.source}; means of cases with 95 % intervals.{sampled}",
+        caption,
     )
-    if twice := printed_twice(rows, RELEASED.name, name=model_name):
-        st.caption("Some figures are printed with two numbers, the first of which is shown.", help=twice)
+    st.caption(caption, help=printed_twice(rows, RELEASED.name, name=model_name) or None)
     with st.container(horizontal=True):
         link("accuracy", "All published figures", "bar_chart")
         link("cases", "Bring in cases or a release", "upload_file")
@@ -238,32 +229,14 @@ def draw_running_work() -> None:
 
 
 def draw_result(run: RunProgress) -> None:
-    """Draw the accuracy of the arms of a run, with links to pages that show more."""
+    """Draw the accuracy of a run, with links to pages that show more."""
     st.header("Latest result", anchor=False)
-    rows = accuracy_rows(run.run_id)
-    if any(row.estimate is not None for row in rows):
-        n = max(row.n or 0 for row in rows)
-        basis = f"{n:,} cases, 95 % intervals{choices_by(rows)}. {exclusions(rows)}"
-        draw_figure(
-            lambda dark: accuracy_chart(rows, dark=dark), f"home_{run.run_id}", run_title(run), f"Accuracy, {basis}"
-        )
-        st.caption(plain(basis))
-    elif rows:
-        st.markdown(f"**{plain(run_title(run))}:** no answer counts. {plain(exclusions(rows))}")
+    draw_accuracy(run, run_title(run))
     with st.container(horizontal=True):
         link("conversations", "Read its conversations", "forum", **in_conversations([run.run_id]))
         link("failures", "Why answers are wrong", "troubleshoot", **in_results(run.run_id))
         link("accuracy", "Accuracy", "bar_chart", **in_results(run.run_id))
         draw_comparison_link(run.run_id)
-
-
-def exclusions(rows: Sequence[Row]) -> str:
-    """Return how many answers of a run are excluded and why, as a sentence."""
-    reasons = sum((Counter(row.excluded) for row in rows), Counter[str]())
-    if not reasons:
-        return "No answer is excluded."
-    total = reasons.total() + sum(row.more["n_trials"] for row in rows)
-    return f"{reasons.total():,} of {total:,} answers are excluded: {excluded_in_words(reasons)}."
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """One run: progress, cast and settings, accuracy, links to its results, and its conversations."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from io import BytesIO
@@ -25,44 +24,22 @@ from core.interchange.inspect_log import write_log
 from core.jobs.plan import names_of, remarks_of
 from core.jobs.progress import run_state
 from core.jobs.regrade import FREE
-from core.measures.accuracy import report as accuracy
-from core.measures.base import Result, Section
 from core.measures.flow import FLOW
 from core.spreadsheets import inert_table
 from core.store.database import Store
 from core.store.queries.runs import RoleUse, RunProgress
 from core.store.selection import Selection
 from core.words import ROLE
-from pages.kit.campaigns import accuracy_chart, accuracy_rows, in_conversations, label_of_run, run_title, unpriced
-from pages.kit.cases import excluded_in_words
+from pages.kit.campaigns import draw_accuracy, in_conversations, label_of_run, run_title, unpriced
 from pages.kit.export_menu import draw_with_cases, with_cases_key
 from pages.kit.look import STATE_ICON, plain
 from pages.kit.names import dataset_name, model_name
 from pages.kit.navigation import link
-from pages.kit.section import draw_result, draw_section
+from pages.kit.section import draw_section
 from pages.kit.subjects import draw_comparison_link, in_results
 from pages.kit.visitor import draw_control
 from pages.runs.progress import draw_run_progress
 
-_ACCURACY = Section(
-    "Accuracy by format",
-    accuracy,
-    kind="by_format",
-    axis="Accuracy",
-    folded=True,
-    columns=(
-        "format",
-        "question_type",
-        "mean",
-        "ci_low",
-        "ci_high",
-        "n_cases",
-        "n_trials",
-        "n_excluded",
-        "excluded_by_reason",
-        "rule",
-    ),
-)
 _QUALITIES: Final = {"care": "CARE", "history": "History taking"}
 """Measure that a framework was published with → the title of its part of Quality."""
 _MOST_IN_A_LOG: Final = 3_000
@@ -79,7 +56,7 @@ def draw_run(run: RunProgress) -> None:
         st.caption(f":material/sticky_note_2: {plain(label.note)}")
     if run.hypothesis:
         st.caption(f":material/lightbulb: Stated before the first call: {plain(str(run.hypothesis))}")
-    _draw_accuracy(run)
+    draw_accuracy(run)
     if run.done:
         draw_run_links(run)
     use_lines = [f"**{ROLE[role]}** {_tokens(use)}" for role, use in run.use.items()]
@@ -245,19 +222,3 @@ def _settings(run: RunProgress) -> Iterator[tuple[str, str]]:
         if cap := fw.speech.cap(run.settings, run.doctor):
             yield "Limit", cap
     yield "Seed", str(run.seed)
-
-
-def _draw_accuracy(run: RunProgress) -> None:
-    """Draw the accuracy of a run and the excluded answers by reason."""
-    if not (rows := accuracy_rows(run.run_id)):
-        return
-    draw_result(
-        _ACCURACY,
-        Result("", tuple(rows)),
-        {},
-        selection=Selection(runs=[run.run_id]),
-        name=f"accuracy_{run.run_id}",
-        charts={"by_format": lambda rows, names, dark: accuracy_chart(rows, dark=dark)},
-    )
-    if reasons := sum((Counter(row.excluded) for row in rows), Counter[str]()):
-        st.caption(f":material/block: Not counted in any figure: {excluded_in_words(reasons)}.")

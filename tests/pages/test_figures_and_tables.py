@@ -9,12 +9,11 @@ import pytest
 from core.measures.accuracy import report
 from core.measures.base import Columns, Result, Row, Section
 from core.store.queries.trials import Conversation
-from pages.kit.campaigns import accuracy_chart
+from pages.kit.campaigns import ACCURACY, accuracy_chart
 from pages.kit.conversation_list import newest_table
 from pages.kit.look import QUESTION_COLOUR
 from pages.kit.names import model_name
 from pages.kit.section import table_of
-from pages.runs import run as run_view
 
 
 def row(format_: str, question_type: str, mean: float | None, ci: tuple | None = None, **excluded: int) -> Row:
@@ -68,7 +67,7 @@ def test_error_bars_stand_out_from_a_dark_page() -> None:
 
 
 def test_the_table_has_plain_heads_and_every_row() -> None:
-    table = table_of(Result("", tuple(ROWS)), {}, run_view._ACCURACY)
+    table = table_of(Result("", tuple(ROWS)), {}, ACCURACY)
     heads = ["Format", "Question", "Accuracy", "Low", "High", "Cases", "Trials", "Excluded", "Why", "Rule"]
     assert list(table.columns) == heads
     assert list(table["Format"]) == ["Multi-turn", "Vignette", "Vignette", "Multi-turn"]

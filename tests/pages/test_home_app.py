@@ -16,8 +16,8 @@ from core.models.fetch import OFFERS
 from core.store.queries.run_labels import Label, label_run
 from core.store.queries.trials import count_conversations
 from core.store.selection import Selection
-from pages.home import exclusions
 from pages.kit import sessions as live_sessions
+from pages.kit.campaigns import exclusions
 from pages.kit.look import plain
 from tests.support.campaigns import stop_all
 from tests.support.pages import button, has_button, run_until, trouble, words

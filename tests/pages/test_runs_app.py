@@ -65,7 +65,7 @@ def test_a_first_visitor_finds_a_ready_campaign_whose_estimate_follows_what_is_a
     assert metrics(app)["Answers"] == "24"
     formats = next(group for group in app.get("button_group") if group.key == "runs_formats_craftmd")
     formats.set_value([]).run()
-    assert "Choose at least one format and one question type." in words(app).replace("\\", "")
+    assert "Choose at least one format and one question type" in words(app).replace("\\", "")
     assert not has_button(app, START)
     assert trouble(app) == []
 
