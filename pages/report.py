@@ -128,9 +128,9 @@ def _draw_again(chosen: Sequence[str], read_at: float = 0.0) -> None:
 
 
 def _draw_evaluation(evaluation: Evaluation, chosen: Sequence[str], read_at: float) -> None:
-    for column, state in zip(st.columns(3), STATES, strict=True):
-        column.metric(state.capitalize(), evaluation.count(state), border=True)
-    with st.container(horizontal=True):
+    with st.container(horizontal=True, vertical_alignment="center"):
+        for state in STATES:
+            st.metric(state.capitalize(), evaluation.count(state), width="content")
         for suffix, (mime, render) in REPORT_FORMS.items():
             label, icon = _LABELS[suffix]
             st.download_button(

@@ -47,7 +47,8 @@ def draw_cell(cell: MatrixCell, record: TrialRecord, steps: Sequence[Step], *, s
     key = f"debug_{record.trial_id}"
     match view:
         case "sent" if step is not None:
-            draw_sent(step)
+            with st.container(height=_REQUEST_PX, border=False):
+                draw_sent(step)
         case "back" if step is not None:
             draw_response(step)
         case "grading":
@@ -117,6 +118,7 @@ PART = {
     "examination": "Examination", "question": "Question", "instruction": "Instructions", "message": "Message",
 }  # fmt: skip
 SENDER: dict[Role, str] = {"system": "System", "user": "User", "assistant": "Assistant"}
+_REQUEST_PX = 420
 _OPEN_CHARS = 900
 """Longer messages start folded up (characters)."""
 _SCROLL_CHARS = 6_000

@@ -48,6 +48,8 @@ from pages.kit.visitor import draw_button
 
 _EVERY = "All specialties"
 _FORM_OPEN = "runs_form_wanted"
+STARTED = "runs_started"
+"""Session state key: how often the visitor has started a form, each time folding it."""
 _SIZES = {"pilot": "Pilot", "full": "Full study"}
 _PARTS = {"sample": "Random sample", "limit": "First cases"}
 _SEED = "runs_seed"
@@ -129,6 +131,7 @@ def _start(campaigns: Sequence[Campaign], options: Options) -> None:
             if campaign.tested == campaigns[0].tested:
                 st.query_params["run"] = header.run_id
         st.session_state.pop(_FORM_OPEN, None)
+        st.session_state[STARTED] = st.session_state.get(STARTED, 0) + 1
         st.rerun()
 
 

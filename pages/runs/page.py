@@ -14,7 +14,7 @@ from pages.kit.names import unique_names
 from pages.kit.navigation import follow, link
 from pages.kit.page import show
 from pages.kit.tables import draw_table
-from pages.runs.form import ask_campaign, form_is_open
+from pages.runs.form import STARTED, ask_campaign, form_is_open
 from pages.runs.progress import share_of
 from pages.runs.run import draw_run
 
@@ -33,7 +33,12 @@ def draw_runs() -> None:
     busy = any(run_state(run) == "running" for run in runs_before)
     form_open = form_is_open()
     for number, (title, draw, is_asked_for) in enumerate(FORMS):
-        with st.expander(title, icon=":material/add:", expanded=is_asked_for() or (number == 0 and not runs_before)):
+        with st.expander(
+            title,
+            icon=":material/add:",
+            expanded=is_asked_for() or (number == 0 and not runs_before),
+            key=f"runs_form_{number}_{st.session_state.get(STARTED, 0)}",
+        ):
             draw()
 
     @st.fragment(run_every=_BUSY_S if busy else _IDLE_S)

@@ -203,7 +203,7 @@ def test_facts_are_judged_by_a_model_and_a_saved_list_counts(open_page: Open) ->
         run_until(app, lambda a: "1" in [metric.value for metric in a.metric if metric.label == "Invented"])
         assert len(provider.bodies) == 1
     assert {m.label: m.value for m in app.metric if m.label in ("Asked", "Never asked")} == {
-        "Asked": "1 of 2",
+        "Asked": "1",
         "Never asked": "1",
     }
     marks = next(frame.value for frame in app.dataframe if "Mark" in frame.value.columns)
