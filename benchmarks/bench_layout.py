@@ -28,8 +28,7 @@ MEASURE = """() => {
         .map((element) => element.getBoundingClientRect().top + main.scrollTop);
     const whole = ["Selectbox", "MultiSelect", "NumberInput", "FileUploader", "ChatInput"]
         .map((name) => `[data-testid="st${name}"]`).join(", ");
-    const apart = '.js-plotly-plot, [data-testid="stElementToolbar"], [data-testid="stDataFrame"], '
-        + '[data-testid="stTooltipIcon"]';
+    const apart = '.js-plotly-plot, [data-testid="stElementToolbar"], [data-testid="stDataFrame"]';
     const pressed = 'button, input:not([type="hidden"]), a[href], select, textarea, summary, [role="tab"]';
     const controls = [...main.querySelectorAll(pressed)].filter(inSight).filter((element) => !element.closest(apart))
         .map((element) => element.closest(whole) || element.closest("label") || element);

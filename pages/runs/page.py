@@ -11,7 +11,7 @@ from core.jobs.progress import run_state
 from core.store.queries.runs import RunProgress
 from pages.kit.campaigns import campaigns, case_set_name, cost_in_words, draw_damage, label_of_run
 from pages.kit.names import unique_names
-from pages.kit.navigation import follow, link
+from pages.kit.navigation import follow
 from pages.kit.page import show
 from pages.kit.tables import draw_table
 from pages.runs.form import STARTED, ask_campaign, form_is_open
@@ -100,10 +100,9 @@ def draw_run_list(runs: list[RunProgress], chosen: RunProgress | None) -> None:
         on_row=lambda row: st.query_params.update(run=runs[row].run_id),
         marked=runs.index(chosen) if chosen else None,
         ids=[run.run_id for run in runs],
-        height="content" if len(runs) <= _ROWS else 35 * _ROWS,
+        height="content" if len(runs) <= _ROWS else 35 * (_ROWS + 1),
         download="",
     )
-    link("report", "Report on several runs", "fact_check")
 
 
 if __name__ == "__main__":

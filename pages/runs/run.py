@@ -107,7 +107,7 @@ def draw_run_links(run: RunProgress) -> None:
                 )
         link("failures", "Wrong answers", "troubleshoot", **in_results(run_id))
         link("conversations", "Conversations", "forum", **in_conversations([run_id]))
-        link("report", "Report", "fact_check", runs=run_id)
+        link("report", "Report", "fact_check", help="Of this run, or with others that you add.", runs=run_id)
         is_comparable = draw_comparison_link(run_id)
         if any(question_type in FREE for _, question_type in run.arms):
             link(
