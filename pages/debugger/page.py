@@ -81,7 +81,7 @@ def draw_run(view: BenchView) -> None:
     """Draw the matrix, the chosen cell next to it, and the editor of its step below."""
     draw_head(view)
     draw_before_after(view)
-    matrix_column, cell_column = st.columns([4, 5], gap="small")
+    matrix_column, cell_column = st.columns([3, 4], gap="small")
     with matrix_column:
         cell = draw_matrix(view)
     record = view.record(cell.trial) if cell else None

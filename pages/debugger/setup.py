@@ -146,7 +146,7 @@ def ask_pasted() -> Case | None:
     pasted = read_pasted(text)
     text_hash = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:8]
     key = f"debug_paste_{{}}_{text_hash}".format
-    with st.expander("Its parts", icon=":material/edit:", expanded=not pasted.answer or bool(pasted.left_out)):
+    with st.expander("Edit its parts", icon=":material/edit:", expanded=not pasted.answer or bool(pasted.left_out)):
         if pasted.left_out:
             st.markdown(f":orange[:material/info: Left out after the choices: {plain(pasted.left_out)}]")
         vignette = st.text_area(

@@ -31,15 +31,19 @@ def draw_runs() -> None:
     draw_damage()
     runs_before = campaigns()
     busy = any(run_state(run) == "running" for run in runs_before)
-    form_open = form_is_open()
+    form_open = False
     for number, (title, draw, is_asked_for) in enumerate(FORMS):
-        with st.expander(
+        box = st.expander(
             title,
             icon=":material/add:",
             expanded=is_asked_for() or (number == 0 and not runs_before),
-            key=f"runs_form_{number}_{st.session_state.get(STARTED, 0)}",
-        ):
+            # a start, and the first run of another process, fold it: a new key takes the default
+            key=f"runs_form_{number}_{st.session_state.get(STARTED, 0)}_{bool(runs_before)}",
+            on_change="rerun",
+        )
+        with box:
             draw()
+        form_open |= box.open
 
     @st.fragment(run_every=_BUSY_S if busy else _IDLE_S)
     def watch() -> None:

@@ -73,7 +73,7 @@ def test_from_a_pasted_vignette_to_two_branches(page: Page) -> None:
     case = next(case for case in library() if case.case_key == "library/cardiology-1")
     page.get_by_text("Paste a vignette", exact=True).click()
     write(page, "Vignette, or the whole question", as_plain_text(case))
-    page.get_by_text("Its parts", exact=True).click()
+    page.get_by_text("Edit its parts", exact=True).click()
     expect(page.get_by_role("textbox", name="Right answer")).to_have_value(case.answer)
     expect(page.get_by_role("textbox", name="Question", exact=True)).to_have_value(case.question)
 
