@@ -10,7 +10,7 @@ from core.datasets.library import demonstration, library
 from core.figures.report import chart_of
 from core.frameworks.base import title_of
 from core.frameworks.casting import is_model
-from core.jobs.progress import ask_to_stop, run_state
+from core.jobs.progress import run_state
 from core.live.start import start_demonstration
 from core.measures.accuracy import printed_twice, published_rows
 from core.measures.base import Row
@@ -27,16 +27,14 @@ from pages.kit.get_model import draw_offers
 from pages.kit.look import FORMAT, QUESTION_TYPE, STATE_ICON, in_callback, plain, when
 from pages.kit.names import RELEASED, case_name, model_name, unique_names
 from pages.kit.navigation import go_to, link
-from pages.kit.page import RunningWork, running_work, show
-from pages.kit.sessions import remember, watched
+from pages.kit.page import show
+from pages.kit.sessions import DEMONSTRATION, remember, watched
 from pages.kit.subjects import draw_comparison_link, in_results
 from pages.kit.visitor import only
 from pages.kit.watched import draw_outcome, draw_players, draw_watched_chat, redrawn
 
 _LISTED = 6
 _COMPARED: Final = ("vignette", "multi_turn")
-_DEMONSTRATION = "home_demonstration"
-"""Session state key: the key of the consultation that plays on this page."""
 
 
 def draw_home() -> None:
@@ -45,8 +43,6 @@ def draw_home() -> None:
         go_to("live", **st.query_params.to_dict())
     runs = campaigns()
     own_runs = [run for run in runs if run.study != SAMPLE]
-    if any(run_state(run) == "running" for run in runs) or _work_elsewhere():
-        draw_running_work()
     if not own_runs:
         st.markdown(
             "**Anamnesis tests clinical language models as patients meet them: in conversation.** A doctor model "
@@ -66,7 +62,7 @@ def draw_home() -> None:
 
 def draw_demonstration() -> None:
     """Draw the button that starts a consultation, and the consultation below it."""
-    entry = watched(st.session_state.get(_DEMONSTRATION, ""))
+    entry = watched(st.session_state.get(DEMONSTRATION, ""))
     if entry is None:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.button(
@@ -103,10 +99,10 @@ def start_next_demonstration() -> None:
     """Start the demonstration case after the previous one, and show it on this page."""
     by_key = {case.case_key: case for case in library()}
     keys = list(demonstration())
-    previous = watched(st.session_state.get(_DEMONSTRATION, ""))
+    previous = watched(st.session_state.get(DEMONSTRATION, ""))
     last = previous.case.case_key if previous is not None and previous.case is not None else ""
     case = by_key[keys[(keys.index(last) + 1) % len(keys) if last in keys else 0]]
-    st.session_state[_DEMONSTRATION] = remember(start_demonstration(case), case).trial_id
+    st.session_state[DEMONSTRATION] = remember(start_demonstration(case), case).trial_id
 
 
 def draw_sample() -> None:
@@ -197,35 +193,6 @@ def draw_runs(runs: Sequence[RunProgress]) -> None:
         for conversation in recent:
             name = plain(f"{model_name(conversation.doctor)} on {case_name(conversation.case_key)}")
             link("live", name, "play_circle", trial=conversation.trial_id)
-
-
-def _work_elsewhere() -> list[RunningWork]:
-    """Return the running work without the consultation that this page plays."""
-    here = {"trial": st.session_state.get(_DEMONSTRATION, "")}
-    return [work for work in running_work() if work.query != here]
-
-
-@st.fragment(run_every=2.0)
-def draw_running_work() -> None:
-    """Draw the running work with its progress, redrawn every two seconds."""
-    work = _work_elsewhere()
-    if not work:
-        st.rerun()
-    st.header("Running", anchor=False)
-    for item in work:
-        with st.container(border=True, horizontal=True, vertical_alignment="center"):
-            st.progress(min(1.0, item.share), text=plain(item.in_words), width="stretch")
-            if item.page:
-                link(item.page, "Open", "open_in_new", **item.query)
-            if run := item.query.get("run"):
-                st.button(
-                    "Stop",
-                    icon=":material/stop:",
-                    key=f"home_stop_{run}",
-                    on_click=in_callback(ask_to_stop),
-                    args=(run,),
-                    **only("run"),
-                )
 
 
 def draw_result(run: RunProgress) -> None:

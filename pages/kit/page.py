@@ -19,7 +19,7 @@ from pages.kit.look import draw_refused, duration, plain, show_errors
 from pages.kit.navigation import follow, go_to, link, require_app
 from pages.kit.notes import forget_notes
 from pages.kit.seats import case_label
-from pages.kit.sessions import running_sessions
+from pages.kit.sessions import DEMONSTRATION, running_sessions
 
 _LOOKS_EVERY_S = 2.0
 _SOON_MEASURED = 50
@@ -126,7 +126,7 @@ def draw_parts(
 class RunningWork:
     """A running job or consultation: its title, progress (``None`` if unknown), and the page that shows it.
 
-    ``share`` of the work is done, 0 to 1. ``waits`` is true if all of its calls are in a provider's batch.
+    ``waits`` is true if all of its calls are in a provider's batch.
     """
 
     title: str
@@ -136,7 +136,6 @@ class RunningWork:
     waits: bool = False
     page: str = ""
     query: dict[str, str] = field(default_factory=dict)
-    share: float = 0.0
 
     @property
     def in_words(self) -> str:
@@ -154,18 +153,17 @@ def running_work() -> list[RunningWork]:
         query = {"run": run_id} if run else {}
         title = run_title(run) if run else "A job of the command line"
         waits = bool(progress.get("batch"))
-        done, planned, words, share = (progress[name] for name in ("done", "planned", "words", "share"))
-        work.append(RunningWork(title, done, planned, words, waits, "runs", query, share))
+        done, planned, words = (progress[name] for name in ("done", "planned", "words"))
+        work.append(RunningWork(title, done, planned, words, waits, "runs", query))
     for job in running_jobs():
         if job.title == MEASURING and job.planned <= _SOON_MEASURED:
             continue
         time_left = f"about {duration(job.seconds_left)} left" if job.seconds_left else ""
-        share = job.done / max(1, job.planned)
         if job.step:  # its counts are bytes, which its own page shows
             step = ", ".join(filter(None, (job.step.lower(), time_left)))
-            work.append(RunningWork(job.title, words=step, share=share))
+            work.append(RunningWork(job.title, words=step))
         else:
-            work.append(RunningWork(job.title, job.done, job.planned, time_left, share=share))
+            work.append(RunningWork(job.title, job.done, job.planned, time_left))
     for entry in running_sessions():
         title = f"Consultation on {case_label(entry.case) if entry.case else entry.session.title}"
         words = "paused" if entry.session.paused else f"message {len(entry.session.dialogue) + 1}"
@@ -176,14 +174,15 @@ def running_work() -> list[RunningWork]:
 def draw_running() -> None:
     """Draw a line with the running work, redrawn every two seconds; nothing if nothing runs.
 
-    Work that the page itself shows is left out: Home lists all of it, the other pages their own. The container is drawn
-    in any case, because elements below would otherwise move and briefly appear twice.
+    Work that the page itself shows is left out. The container is drawn in any case, because elements below would
+    otherwise move and briefly appear twice.
     """
     place = st.container()
     here = st.session_state.get("_page")
+    on_home = {"trial": st.session_state.get(DEMONSTRATION)} if not here else None
 
     def work_elsewhere() -> list[RunningWork]:
-        return [item for item in running_work() if here and (item.page != here or not item.query)]
+        return [item for item in running_work() if (item.page != here or not item.query) and item.query != on_home]
 
     if not work_elsewhere():
         return

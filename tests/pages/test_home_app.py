@@ -114,8 +114,7 @@ def test_what_is_under_way_stands_on_every_page(open_page: Open) -> None:
     for page in ("cases", "home"):
         app = open_page(page)
         named = [name for name in links(app) if name.startswith("Consultation on ")]
-        assert len(named) == (page == "cases"), page
-        assert ("Running" in [head.value for head in app.header]) == (page == "home")
+        assert len(named) == 1, page
     assert "Unfinished" in words(open_page("live"))
     button(live, "Stop").click().run()
     run_until(live, lambda a: has_button(a, "New consultation"))
