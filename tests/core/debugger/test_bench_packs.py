@@ -61,7 +61,7 @@ def test_an_invalid_name_is_refused(name: str) -> None:
         ({"doctor": "{% if %}"}, "no valid Jinja2"),
         ({"doctor": '{{ cycler.__init__.__globals__.os.popen("true").read() }}'}, "no safe template"),
         ({"doctor": "{{ answer }}"}, "cannot use answer: its inputs are specialty"),
-        ({"nurse": "Hello."}, "has no nurse.md"),
+        ({"nurse": "Hello."}, "have no nurse.md"),
     ],
 )
 def test_a_template_that_cannot_be_rendered_is_refused(edits: dict[str, str], words: str) -> None:
@@ -159,7 +159,7 @@ def test_a_pack_without_kinds_of_questions_still_works(fake_provider_thread: Fak
     a_pack(
         "before", answer_frq="Changed.", answer_system="Changed.", grader_extract="Changed.", grader_judge="Changed."
     )
-    assert "has changed" in steps(run.record(0))["answer:vignette:frq"].note
+    assert "have changed" in steps(run.record(0))["answer:vignette:frq"].note
     assert sent_in(steps(run.record(0))) == sent
 
 
