@@ -13,6 +13,7 @@ from core.frameworks.casting import is_model
 from core.jobs.plan import HUMAN
 from core.measures.accuracy import accuracy, report
 from core.measures.base import Result, Row, Section
+from core.measures.choice_rules import rules_in_words
 from core.store.conditions import SEPARATOR
 from core.store.database import Store
 from core.store.fold import fold_if_free
@@ -136,23 +137,24 @@ def accuracy_rows(run_id: str) -> list[Row]:
 
 
 def draw_accuracy(run: RunProgress, title: str = "Accuracy by format") -> None:
-    """Draw the accuracy of a run, if there is any, and which answers do not count."""
+    """Draw the accuracy of a run, if there is any, with the answers that do not count in its caption."""
     if not (rows := accuracy_rows(run.run_id)):
         return
+    kinds = ((QUESTION_TYPE[row.label["question_type"]].lower(), row.label["rule"]) for row in rows)
+    choices = f"; choices by {rules}" if (rules := rules_in_words(kinds)) else ""
+    caption = f"{max(row.n or 0 for row in rows):,} cases, 95 % intervals{choices}. {exclusions(rows)}"
     draw_result(
-        replace(ACCURACY, title=title),
+        replace(ACCURACY, title=title, caption=caption),
         Result("", tuple(rows)),
         {},
         selection=Selection(runs=[run.run_id]),
         name=f"accuracy_{run.run_id}",
         charts={"by_format": lambda rows, names, dark: accuracy_chart(rows, dark=dark)},
     )
-    st.caption(plain(exclusions(rows)))
 
 
-def exclusions(rows: Iterable[Row]) -> str:
+def exclusions(rows: Sequence[Row]) -> str:
     """Return how many answers of a run are excluded and why, as a sentence."""
-    rows = list(rows)
     reasons = sum((Counter(row.excluded) for row in rows), Counter[str]())
     if not reasons:
         return "No answer is excluded."
