@@ -43,7 +43,7 @@ def draw_runs() -> None:
         )
         with box:
             draw()
-        form_open |= box.open
+        form_open = form_open or bool(box.open)
 
     @st.fragment(run_every=_BUSY_S if busy else _IDLE_S)
     def watch() -> None:
