@@ -1,6 +1,5 @@
 """Home: a consultation to watch, what models lose in conversation; with campaigns, the latest result and the runs."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -11,7 +10,7 @@ from core.datasets.library import demonstration, library
 from core.figures.report import chart_of
 from core.frameworks.base import title_of
 from core.frameworks.casting import is_model
-from core.jobs.progress import ask_to_stop, run_state
+from core.jobs.progress import run_state
 from core.live.start import start_demonstration
 from core.measures.accuracy import printed_twice, published_rows
 from core.measures.base import Row
@@ -22,31 +21,20 @@ from core.store.queries.trials import conversations
 from core.store.sample import SAMPLE, add_sample, remove_sample
 from core.store.selection import Selection
 from pages.kit.cached import ask
-from pages.kit.campaigns import (
-    accuracy_chart,
-    accuracy_rows,
-    campaigns,
-    choices_by,
-    cost_in_words,
-    in_conversations,
-    run_title,
-)
-from pages.kit.cases import excluded_in_words
+from pages.kit.campaigns import accuracy_rows, campaigns, cost_in_words, draw_accuracy, in_conversations, run_title
 from pages.kit.figures import draw_figure
 from pages.kit.get_model import draw_offers
 from pages.kit.look import FORMAT, QUESTION_TYPE, STATE_ICON, in_callback, plain, when
 from pages.kit.names import RELEASED, case_name, model_name, unique_names
 from pages.kit.navigation import go_to, link
-from pages.kit.page import RunningWork, running_work, show
-from pages.kit.sessions import remember, watched
+from pages.kit.page import show
+from pages.kit.sessions import DEMONSTRATION, remember, watched
 from pages.kit.subjects import draw_comparison_link, in_results
 from pages.kit.visitor import only
 from pages.kit.watched import draw_outcome, draw_players, draw_watched_chat, redrawn
 
 _LISTED = 6
 _COMPARED: Final = ("vignette", "multi_turn")
-_DEMONSTRATION = "home_demonstration"
-"""Session state key: the key of the consultation that plays on this page."""
 
 
 def draw_home() -> None:
@@ -55,8 +43,6 @@ def draw_home() -> None:
         go_to("live", **st.query_params.to_dict())
     runs = campaigns()
     own_runs = [run for run in runs if run.study != SAMPLE]
-    if any(run_state(run) == "running" for run in runs) or _work_elsewhere():
-        draw_running_work()
     if not own_runs:
         st.markdown(
             "**Anamnesis tests clinical language models as patients meet them: in conversation.** A doctor model "
@@ -76,7 +62,7 @@ def draw_home() -> None:
 
 def draw_demonstration() -> None:
     """Draw the button that starts a consultation, and the consultation below it."""
-    entry = watched(st.session_state.get(_DEMONSTRATION, ""))
+    entry = watched(st.session_state.get(DEMONSTRATION, ""))
     if entry is None:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.button(
@@ -113,10 +99,10 @@ def start_next_demonstration() -> None:
     """Start the demonstration case after the previous one, and show it on this page."""
     by_key = {case.case_key: case for case in library()}
     keys = list(demonstration())
-    previous = watched(st.session_state.get(_DEMONSTRATION, ""))
+    previous = watched(st.session_state.get(DEMONSTRATION, ""))
     last = previous.case.case_key if previous is not None and previous.case is not None else ""
     case = by_key[keys[(keys.index(last) + 1) % len(keys) if last in keys else 0]]
-    st.session_state[_DEMONSTRATION] = remember(start_demonstration(case), case).trial_id
+    st.session_state[DEMONSTRATION] = remember(start_demonstration(case), case).trial_id
 
 
 def draw_sample() -> None:
@@ -162,15 +148,16 @@ def draw_thesis(runs: Sequence[RunProgress]) -> None:
     models = unique_names(row.label["model"] for row in rows)
     words: dict[str, str] = {**models, **dict(FORMAT.items()), **dict(QUESTION_TYPE.items())}
     layout: Any = {"series": "format", "place": "model", "panel": "question_type", "axis": "Accuracy"}
-    sampled = " The sample study has other cases." if any(not row.source for row in rows) else ""
+    few = max((row.n or 0 for row in rows if not row.source), default=0)
+    sampled = f" The model of the sample study answered {few} other cases, too few to tell." if few else ""
+    caption = f"{RELEASED.title}: {RELEASED.publication.source}; means of cases with 95 % intervals.{sampled}"
     draw_figure(
         lambda dark: chart_of(rows, kind="bars", names=words, colours={}, dark=dark, **layout),
         "home_field",
         "Accuracy falls when the case has to be asked for",
-        f"{RELEASED.title}: {RELEASED.publication.source}; means of cases with 95 % intervals.{sampled}",
+        caption,
     )
-    if twice := printed_twice(rows, RELEASED.name, name=model_name):
-        st.caption(twice)
+    st.caption(caption, help=printed_twice(rows, RELEASED.name, name=model_name) or None)
     with st.container(horizontal=True):
         link("accuracy", "All published figures", "bar_chart")
         link("cases", "Bring in cases or a release", "upload_file")
@@ -208,62 +195,15 @@ def draw_runs(runs: Sequence[RunProgress]) -> None:
             link("live", name, "play_circle", trial=conversation.trial_id)
 
 
-def _work_elsewhere() -> list[RunningWork]:
-    """Return the running work without the consultation that this page plays."""
-    here = {"trial": st.session_state.get(_DEMONSTRATION, "")}
-    return [work for work in running_work() if work.query != here]
-
-
-@st.fragment(run_every=2.0)
-def draw_running_work() -> None:
-    """Draw the running work with its progress, redrawn every two seconds."""
-    work = _work_elsewhere()
-    if not work:
-        st.rerun()
-    st.header("Running", anchor=False)
-    for item in work:
-        with st.container(border=True, horizontal=True, vertical_alignment="center"):
-            st.progress(min(1.0, item.share), text=plain(item.in_words), width="stretch")
-            if item.page:
-                link(item.page, "Open", "open_in_new", **item.query)
-            if run := item.query.get("run"):
-                st.button(
-                    "Stop",
-                    icon=":material/stop:",
-                    key=f"home_stop_{run}",
-                    on_click=in_callback(ask_to_stop),
-                    args=(run,),
-                    **only("run"),
-                )
-
-
 def draw_result(run: RunProgress) -> None:
-    """Draw the accuracy of the arms of a run, with links to pages that show more."""
+    """Draw the accuracy of a run, with links to pages that show more."""
     st.header("Latest result", anchor=False)
-    rows = accuracy_rows(run.run_id)
-    if any(row.estimate is not None for row in rows):
-        n = max(row.n or 0 for row in rows)
-        basis = f"{n:,} cases, 95 % intervals{choices_by(rows)}. {exclusions(rows)}"
-        draw_figure(
-            lambda dark: accuracy_chart(rows, dark=dark), f"home_{run.run_id}", run_title(run), f"Accuracy, {basis}"
-        )
-        st.caption(plain(basis))
-    elif rows:
-        st.markdown(f"**{plain(run_title(run))}:** no answer counts. {plain(exclusions(rows))}")
+    draw_accuracy(run, run_title(run))
     with st.container(horizontal=True):
         link("conversations", "Read its conversations", "forum", **in_conversations([run.run_id]))
         link("failures", "Why answers are wrong", "troubleshoot", **in_results(run.run_id))
         link("accuracy", "Accuracy", "bar_chart", **in_results(run.run_id))
         draw_comparison_link(run.run_id)
-
-
-def exclusions(rows: Sequence[Row]) -> str:
-    """Return how many answers of a run are excluded and why, as a sentence."""
-    reasons = sum((Counter(row.excluded) for row in rows), Counter[str]())
-    if not reasons:
-        return "No answer is excluded."
-    total = reasons.total() + sum(row.more["n_trials"] for row in rows)
-    return f"{reasons.total():,} of {total:,} answers are excluded: {excluded_in_words(reasons)}."
 
 
 if __name__ == "__main__":

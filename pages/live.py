@@ -89,13 +89,22 @@ def ask_and_start() -> None:
     """Draw the form: framework, case, cast, settings, and the start button."""
     fw = ask_framework("live", "The framework decides who plays, in which order, and which questions follow.")
     st.caption(f"{fw.about} The defaults need no key and no network.")
-    draw_demonstration()
+    form, examples = st.columns([5, 3], gap="medium")
+    with examples:
+        draw_demonstration()
+    more = st.expander("More settings", icon=":material/tune:")
+    with form:
+        _ask_consultation(fw, more)
+
+
+def _ask_consultation(fw: Framework, more: DeltaGenerator) -> None:
+    """Ask for case, mode and players, and for all other settings in ``more``; draw the start button."""
     case = ask_case("live")
     if case is not None:
         draw_pictures_folded(case, "live")
     modes = [mode for mode in _MODES if mode != "patients" or "persona" in fw.settings.model_fields]
     mode = choose("Show", modes, "live_mode", names=_MODES, shape="segments", help=_HELP)
-    campaigns, problem = _ask_campaigns(fw, case, mode)
+    campaigns, problem = _ask_campaigns(fw, case, mode, more)
     if problem:
         st.warning(plain(problem), icon=":material/error:")
     elif len(campaigns) > 1 and campaigns[0] == campaigns[1]:
@@ -111,19 +120,18 @@ def draw_demonstration() -> None:
     """Draw the demonstration cases with their descriptions; a click starts one with the settings of the form."""
     by_key = {case.case_key: case for case in library()}
     with st.container(border=True, gap=None):
-        st.caption("Start with one of these cases, or choose any other below.")
+        st.markdown("**Or start one of these at once**")
         for key, why in demonstration().items():
-            with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
-                st.button(
-                    case_label(by_key[key]),
-                    key=f"live_{key}",
-                    icon=":material/play_circle:",
-                    type="tertiary",
-                    **only("run", help="Starts now, with the cast and settings of this form."),
-                    on_click=_play,
-                    args=(key,),
-                )
-                st.caption(why, width="content")
+            st.button(
+                case_label(by_key[key]),
+                key=f"live_{key}",
+                icon=":material/play_circle:",
+                type="tertiary",
+                **only("run", help="With the players and settings of this form."),
+                on_click=_play,
+                args=(key,),
+            )
+            st.caption(why)
 
 
 def _play(case_key: str) -> None:
@@ -132,11 +140,12 @@ def _play(case_key: str) -> None:
     st.session_state[_AT_ONCE] = True
 
 
-def _ask_campaigns(fw: Framework, case: Case | None, mode: str) -> tuple[list[Campaign], str | None]:
+def _ask_campaigns(
+    fw: Framework, case: Case | None, mode: str, more: DeltaGenerator
+) -> tuple[list[Campaign], str | None]:
     """Ask for a campaign of one case for each side; return no campaigns and the reason if they cannot start."""
     seats_row, sides_row = st.container(), st.container()
-    with st.expander("More settings", icon=":material/tune:"):
-        left_settings, right_settings = st.columns(2)
+    left_settings, right_settings = more.columns(2)
     role, talking = tested_seat(fw).role, speaking_roles(fw)
     seat_columns = seats_row.columns(len(talking) + (2 if mode == "doctors" else 1))
     doctors = _ask_doctors(fw, seat_columns, mode)

@@ -89,15 +89,9 @@ def draw_form() -> None:
         placeholder="none",
         help="Stays in memory until the dashboard stops. For every start, name an environment variable below.",
     )
-    first, second, third = st.columns(3, vertical_alignment="bottom")
+    first, second = st.columns(2)
     model_id = first.text_input("Model id", key="models_id", placeholder="llama-3.1-8b-instruct").strip()
     name = second.text_input("Name here", key="models_name", placeholder=model_id or "same as the id")
-    why_not = "" if address else "Type the server’s address first."
-    if draw_button(
-        "List the server’s models", why_not, role="run", where=third, icon=":material/list:", width="stretch"
-    ):
-        with show_errors(st.warning, ":material/cloud_off:"), st.spinner("Asking the server…"):
-            st.session_state["models_offered"] = offered(address, _typed_key())
     if server_models := st.session_state.get("models_offered"):
         with st.container(horizontal=True, vertical_alignment="bottom"):
             chosen_id = choose(
@@ -108,7 +102,7 @@ def draw_form() -> None:
                 width=480,
             )
             st.button("Use it", key="models_use", on_click=_fill, args=(address, chosen_id))
-    with st.expander("More: key variable, prices, limits, effort", icon=":material/tune:"):
+    with st.expander("More settings", icon=":material/tune:"):
         columns = st.columns(5, vertical_alignment="bottom")
         variable = columns[0].text_input("Environment variable", key="models_variable", placeholder="MY_SERVER_KEY")
         prices = [
@@ -134,9 +128,15 @@ def draw_form() -> None:
         output_price=prices[1],
         requests_per_minute=requests,
     )
+    buttons = st.container(horizontal=True, vertical_alignment="center")
     why_not = "" if entry.name else "Type a model id or a name first."
-    if draw_button("Test and save", why_not, role="local", type="primary", icon=":material/bolt:"):
+    if draw_button("Test and save", why_not, role="local", type="primary", icon=":material/bolt:", where=buttons):
         _save_and_test(entry)
+    why_not = "" if address else "Type the server’s address first."
+    if draw_button("List the server’s models", why_not, role="run", where=buttons, icon=":material/list:"):
+        with show_errors(st.warning, ":material/cloud_off:"), st.spinner("Asking the server…"):
+            st.session_state["models_offered"] = offered(address, _typed_key())
+            st.rerun()
 
 
 def _typed_key() -> SecretStr | None:

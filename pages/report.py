@@ -128,9 +128,9 @@ def _draw_again(chosen: Sequence[str], read_at: float = 0.0) -> None:
 
 
 def _draw_evaluation(evaluation: Evaluation, chosen: Sequence[str], read_at: float) -> None:
-    for column, state in zip(st.columns(3), STATES, strict=True):
-        column.metric(state.capitalize(), evaluation.count(state), border=True)
-    with st.container(horizontal=True):
+    with st.container(horizontal=True, vertical_alignment="center"):
+        for state in STATES:
+            st.metric(state.capitalize(), evaluation.count(state), width="content")
         for suffix, (mime, render) in REPORT_FORMS.items():
             label, icon = _LABELS[suffix]
             st.download_button(
@@ -162,15 +162,13 @@ def _draw_first_page(evaluation: Evaluation) -> None:
     page = evaluation.first_page
     for title, lines in {"Question": page.question, "What was compared": page.compared}.items():
         st.subheader(title, anchor=False)
-        for line in lines:
-            st.write(plain(line))
+        st.markdown("  \n".join(map(plain, lines)))
     st.subheader("Result", anchor=False)
     if page.rows:
         st.dataframe(pd.DataFrame(page.rows, columns=list(HEADS)), hide_index=True, key="report_result")
     if page.more_rows:
         st.caption(f"{page.more_rows} more rows are in the table Accuracy.")
-    for line in page.result:
-        st.caption(plain(line))
+    st.caption("  \n".join(map(plain, page.result)))
     st.subheader("Limits", anchor=False)
     for line in page.limits:
         st.warning(plain(line), icon=":material/warning:")

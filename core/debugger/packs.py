@@ -35,11 +35,11 @@ def save_pack(name: str, base: str, edits: Mapping[str, str], *, overwrite: bool
     pack = load_pack(base)
     folder = own_packs_folder() / name
     if folder.exists() and not overwrite:
-        raise UsageError(f"You have a prompt pack {name!r} already: choose another name, or choose to replace it.")
+        raise UsageError(f"You have prompts {name!r} already: choose another name, or choose to replace it.")
     files = {prompt: template.header + template.source for prompt, template in pack.prompts.items()}
     for prompt, template in edits.items():
         if prompt not in pack.prompts:
-            raise UsageError(f"The prompt pack {pack.name} has no {prompt}.md: it cannot be changed.")
+            raise UsageError(f"The prompts {pack.name} have no {prompt}.md: it cannot be changed.")
         changed = pack.prompts[prompt].with_source(template)
         unknown = sorted(meta.find_undeclared_variables(ENVIRONMENT.parse(template)) - set(changed.inputs))
         if unknown:

@@ -137,9 +137,9 @@ def start_bench(campaign: Campaign, registry: Registry | None = None) -> BenchRu
     A later failure (a wrong key, a server that stays down) is in ``BenchRun.error``.
     """
     if len(campaign.cases) != 1:
-        raise UsageError(f"The bench runs one case at a time, and {len(campaign.cases)} were given: choose one.")
+        raise UsageError(f"The debugger runs one case at a time, and {len(campaign.cases)} were given: choose one.")
     if human_seats(campaign.names):
-        raise UsageError("The bench cannot wait for a human: seat humans on the Live page.")
+        raise UsageError("The debugger cannot wait for a person: play on the page Live consultation.")
     return _begun(campaign, registry or load_registry())
 
 

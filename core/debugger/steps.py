@@ -140,17 +140,17 @@ def prompts_of(header: RunHeader) -> Prompts:
     own_framework = framework(header.protocol)
     if header.source in PLAYED_ELSEWHERE:
         origin = "release" if header.source == "release" else "imported log"
-        words = f"The {origin} does not contain the prompt of this step; shown is that of the pack {own_framework.name}"
+        words = f"The {origin} does not contain the prompt of this step; shown is that of {own_framework.name}"
         return Prompts(pack_of(own_framework), words)
     try:
         pack = pack_of(own_framework, header.prompt_pack)
     except UsageError:
-        return Prompts(pack_of(own_framework), f"The prompt pack {header.prompt_pack} cannot be found any more")
+        return Prompts(pack_of(own_framework), f"The prompts {header.prompt_pack} cannot be found any more")
     shown = {"belief", *(seat.role for seat in own_framework.seats)} & pack.parts.keys()
     if all(prompts_hash(header, part) == pack.parts[part] for part in shown):
         return Prompts(pack)
     now = f"({header.prompt_hash} then, {pack.hash} now)"
-    return Prompts(pack, f"The prompt pack {header.prompt_pack} has changed since this run {now}")
+    return Prompts(pack, f"The prompts {header.prompt_pack} have changed since this run {now}")
 
 
 def by_rule_of(trial: TrialRecord) -> SeatRules | None:

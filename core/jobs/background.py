@@ -142,6 +142,8 @@ def _end_jobs() -> None:
         job.join(_ENDS_WITHIN_S)
 
 
+MEASURING = "Measuring"
+"""Title of the job."""
 _settled: dict[Path, str] = {}
 """Database → its version after all that can be measured was measured."""
 
@@ -161,7 +163,7 @@ def keep_measured(store: Store) -> Job[None] | None:
                 _settled[store.path] = store.version  # after an error, too, until something is stored
                 done = measure_trials(store, measures().values(), progress=tell, stop=stop) > 0
 
-    return begin(("measuring", store.path), do, "Measuring")
+    return begin(("measuring", store.path), do, MEASURING)
 
 
 # importing a release

@@ -12,8 +12,7 @@ from typing import Any, Literal
 from core.frameworks.starts import Start
 from core.measures.base import Row, Section
 from core.measures.ledger import TOPICS_SECTION
-from core.store.database import Cursor, Store
-from core.store.selection import Selection
+from core.store.database import Store
 
 Part = Literal["datasets", "specialties", "rule"]
 """A filter that a quality has in addition to the models."""
@@ -91,8 +90,6 @@ class Quality:
     starts: tuple[Start, ...]
     frameworks: Callable[[], Sequence[str]] | None = None
     by_case_set: bool = False
-    flags: Callable[[Cursor, Selection], Mapping[str, str]] | None = None
-    """Returns trial → what is wrong with it in words, for the trials of a selection with a fault."""
     rank: int = 100
     """Position among the qualities."""
 

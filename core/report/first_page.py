@@ -82,7 +82,7 @@ def _compared(facts: EvaluationFacts) -> Iterable[str]:
             seats.setdefault(role, []).append(name)
     if seats:
         players = (f"{ROLE.get(role, role).lower()} {_listed(of)}" for role, of in seats.items())
-        yield f"Other seats: {'; '.join(players)}."
+        yield f"Other players: {'; '.join(players)}."
     trials = sorted({run.trials for run in facts.runs})
     yield f"Trials of each case: {' or '.join(map(str, trials))}."
     days = sorted(day[:10] for row in _rows(facts.results.get("dates")) for day in (row["first"], row["last"]) if day)

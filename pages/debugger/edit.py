@@ -1,4 +1,4 @@
-"""Editing a case: one step's request, which a branch sends again, or the case and prompts of all arms.
+"""Editing a case: one step's request, which a branch sends again, or the case and prompts of a whole run.
 
 Edited templates can be saved as a prompt pack.
 """
@@ -47,34 +47,25 @@ Edits = Mapping[tuple[str, str], str]
 
 def draw_edit(record: TrialRecord, steps: Sequence[Step], step: Step) -> None:
     """Draw the editor of a step's request, and the form of a branch that sends it."""
-    st.header(
-        "Branch from this step",
-        anchor=False,
-        help="The conversation up to this step stays, and continues from here with your change. The trial does not "
-        "change.",
-    )
-    if replies := ask(step_replies, record.trial_id, step.key):
-        _draw_replies(replies)
     key = f"debug_branch_{step.key}"
-    if step.not_again or not step.messages:
-        st.info(plain(step.not_again) or "The request of this step is not stored.", icon=":material/info:")
-        branch_form(record.trial_id, record.events, record.case, key, at=step.turn)
-        return
-    with st.expander("Messages of this step", icon=":material/edit:", key="debug_edit_open"):
+    with st.expander("Branch from this step", icon=":material/fork_right:", key="debug_edit_open"):
+        st.caption("The conversation stays as it is; a copy continues from this step with your change.")
+        if replies := ask(step_replies, record.trial_id, step.key):
+            _draw_replies(replies)
+        if step.not_again or not step.messages:
+            st.info(plain(step.not_again) or "The request of this step is not stored.", icon=":material/info:")
+            branch_form(record.trial_id, record.events, record.case, key, at=step.turn)
+            return
         edited, edits = _ask_messages(record, step)
         with st.container(horizontal=True, vertical_alignment="center"):
-            with st.popover("Save a prompt pack", icon=":material/bookmark_add:", key="debug_pack_save"):
+            with st.popover("Save the edited prompts", icon=":material/bookmark_add:", key="debug_pack_save"):
                 _ask_pack_of_edits(edits)
             with st.popover("Copy this conversation’s prompts", icon=":material/description:", key="debug_pack_own"):
-                st.markdown(
-                    "Saves the prompts of this conversation as a pack, if they have not changed since. For a release, "
-                    "it puts its doctor’s prompt into the framework’s pack."
-                )
-                _ask_name("own", "Make the pack", partial(pack_from_trial, record.trial_id))
+                st.markdown("Saves the prompts of this conversation under a name, if they have not changed since.")
+                _ask_name("own", "Save the copy", partial(pack_from_trial, record.trial_id))
             if saved := st.session_state.pop("debug_pack_saved", None):
                 st.toast(
-                    f"The prompt pack {saved} is saved; choose it under More settings.",
-                    icon=":material/bookmark_added:",
+                    f"The prompts {saved} are saved; choose them under More settings.", icon=":material/bookmark_added:"
                 )
         with show_errors(st.warning, ":material/error:"):
             start = start_at(record, steps, step, edited)
@@ -162,28 +153,27 @@ def _ask_pack_of_edits(edits: Edits) -> None:
         st.caption("Edit a template first. An edit of a message alone applies to this step only.")
         return
     if len({pack for pack, _ in edits}) > 1:
-        st.caption("These edits belong to different packs. Save one pack at a time.")
+        st.caption("These edits belong to prompts of different names. Save one at a time.")
         return
     base = next(pack for pack, _ in edits)
-    *files, last = [f"{prompt}.md" for _, prompt in edits]
-    words = f"{', '.join(files)} and {last}" if files else last
+    words = ", ".join(f"{prompt}.md" for _, prompt in edits)
     st.markdown(f"A copy of **{plain(base)}** with changes in {plain(words)}.")
 
     def save(name: str, *, overwrite: bool) -> None:
         save_pack(name, base, {prompt: template for (_, prompt), template in edits.items()}, overwrite=overwrite)
 
-    _ask_name("save", "Save the pack", save)
+    _ask_name("save", "Save the prompts", save)
 
 
 def draw_edit_all(view: BenchView) -> None:
-    """Draw the form that edits the case or prompts of a run and runs all its arms again."""
+    """Draw the form that edits the case or prompts of a run and asks all its questions again."""
     header, case = view.header, view.case
     if header.source != "bench" or view.single or view.running:
         return
-    with st.expander("Edit the case or prompts, run all arms again", icon=":material/edit_note:"):
+    with st.expander("Edit the case or its prompts, and ask every question again", icon=":material/edit_note:"):
         prompts = prompts_of(header)
         if prompts.changed:
-            st.info(f"{plain(prompts.changed)}: its arms cannot be run again with an edit.", icon=":material/info:")
+            st.info(f"{plain(prompts.changed)}: it cannot be run again with an edit.", icon=":material/info:")
             return
         key = f"debug_all_{header.run_id}"
         vignette = st.text_area("Vignette", case.vignette, key=f"{key}_vignette", height=180, persist_state="session")
@@ -214,16 +204,16 @@ def draw_edit_all(view: BenchView) -> None:
 def _draw_start(
     header: RunHeader, case: Case, vignette: str | None, prompts: Callable[[], Mapping[str, str]], key: str
 ) -> None:
-    """Draw the estimate of a rerun of all arms, and its start button."""
+    """Draw the estimate of a rerun, and its start button."""
     with show_errors(st.warning, ":material/error:"):
         full = in_full(replace(campaign_of(header), cases=(case,)), registry())
         size = estimate(full, registry(), CALLS_AT_ONCE, arms_side_by_side=True)
         st.caption(
-            f"{counted(len(header.arms), 'arm')} × {counted(header.trials, 'trial')} with the same seeds. "
+            f"{counted(len(header.arms), 'question')} × {counted(header.trials, 'trial')} with the same seeds. "
             f"{plain(size.in_words)} It may be less, because unchanged requests reuse their replies."
         )
         if st.button(
-            "Run all arms again", type="primary", icon=":material/play_arrow:", key=f"{key}_go", **only("run")
+            "Ask every question again", type="primary", icon=":material/play_arrow:", key=f"{key}_go", **only("run")
         ):
             adopt(start_edited(header, case, case.vignette if vignette is None else vignette, prompts()))
 
@@ -246,7 +236,7 @@ def draw_before_after(view: BenchView) -> None:
             frame,
             "debug_before_after",
             height=290 if len(frame) > _FULL_HEIGHT else "content",
-            alt="Correct answers by arm, before and after the edit",
+            alt="Correct answers by question, before and after the edit",
         )
         with st.expander("What was edited", icon=":material/difference:"):
             if before.case.vignette != view.case.vignette:
@@ -264,9 +254,9 @@ def draw_before_after(view: BenchView) -> None:
 
 
 def _ask_name(which: str, label: str, save: Callable[..., object]) -> None:
-    name = st.text_input("Name of the pack", key=f"debug_pack_{which}_name", placeholder="my-pack").strip()
-    replaces = name in packs() and st.checkbox("Replace the pack of this name", key=f"debug_pack_{which}_replace")
-    why_not = "" if name else "Name the pack first."
+    name = st.text_input("Name of the prompts", key=f"debug_pack_{which}_name", placeholder="my-prompts").strip()
+    replaces = name in packs() and st.checkbox("Replace the prompts of this name", key=f"debug_pack_{which}_replace")
+    why_not = "" if name else "Name the prompts first."
     if draw_button(label, why_not, role="run", type="primary", key=f"debug_pack_{which}_go"):
         with show_errors():
             save(name, overwrite=bool(replaces))

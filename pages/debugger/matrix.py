@@ -19,11 +19,12 @@ from core.jobs.progress import is_running
 from core.journal import RunHeader, done_trials, journal_path, read_header
 from pages.kit.cached import cached_query
 from pages.kit.cases import clear_parameters
-from pages.kit.controls import choose, choose_by_name
+from pages.kit.controls import choose_by_name
 from pages.kit.figures import is_dark
-from pages.kit.look import FORMAT, QUESTION_TYPE, RULE, VERDICT, arm, counted, in_callback, money
+from pages.kit.look import FORMAT, QUESTION_TYPE, RULE, VERDICT, arm, counted, in_callback, verdict_in_brief
 from pages.kit.tables import offer_csv
 from pages.kit.visitor import only
+from pages.kit.watched import cost_of
 
 _BENCH = re.compile(r"bench-[\w-]+")
 _MAX_RUNS = 30
@@ -79,7 +80,7 @@ def adopt(bench: BenchRun) -> None:
 
 
 def leave() -> None:
-    clear_parameters("run", "trial", "cell", "step", "left", "right", "view")
+    clear_parameters("run", "trial", "cell", "step", "view")
 
 
 def draw_resume(run_id: str) -> None:
@@ -117,13 +118,6 @@ def session_of(run_id: str) -> BenchView | None:
 
 _REDRAW_S = 0.7
 _ROW_PX = 31
-MARK: dict[Verdict, str] = {
-    "correct": "✓ Correct", "incorrect": "✗ Incorrect", "no_diagnosis": "? No diagnosis", "multiple": "≡ Several",
-    "refused_in_words": "✋ Refused in words", "empty": "□ Blank",
-    "ungradable": "– Ungradable", "refused": "– Refused", "cut": "– Cut", "provider_error": "– Provider failed",
-    "not_applicable": "– Not applicable",
-}  # fmt: skip
-"""Verdict → short words with a mark, readable without colour."""
 _PENDING = {"answered": "… Grading"}
 _INK = {
     "green": ("#00694A", "#3DCB9B"), "red": ("#B03A00", "#FF8A50"), "orange": ("#8A5A00", "#EDB84A"),
@@ -142,9 +136,7 @@ def matrix_frame(rows: Sequence[MatrixRow], rule: Rule) -> pd.DataFrame:
                 "Format": FORMAT[row.format],
                 "Question": QUESTION_TYPE[row.question_type],
                 **{
-                    _trial(cell.trial): MARK[verdict]
-                    if (verdict := cell.verdict(rule))
-                    else _PENDING.get(cell.state, "·")
+                    _trial(cell.trial): verdict_in_brief(cell.verdict(rule)) or _PENDING.get(cell.state, "·")
                     for cell in row.cells
                 },
                 "Correct": f"{correct} of {counted}" if counted else "–",
@@ -164,7 +156,7 @@ def before_after_frame(before: Sequence[MatrixRow], after: Sequence[MatrixRow], 
         counts = [arm_row.correct(rule) if arm_row else (0, 0) for arm_row in (previous, row)]
         old_verdicts = {cell.trial: cell.verdict(rule) for cell in previous.cells} if previous else {}
         changes = [
-            f"{_trial(cell.trial)}: {MARK[old]} → {MARK[new]}"
+            f"{_trial(cell.trial)}: {verdict_in_brief(old)} → {verdict_in_brief(new)}"
             for cell in row.cells
             if (old := old_verdicts.get(cell.trial)) and (new := cell.verdict(rule)) and old != new
         ]
@@ -182,25 +174,10 @@ def before_after_frame(before: Sequence[MatrixRow], after: Sequence[MatrixRow], 
 
 
 def cells_frame(rows: Sequence[MatrixRow]) -> pd.DataFrame:
+    cells = [cell for row in rows for cell in row.cells]
     return pd.DataFrame(
-        [
-            {
-                "format": cell.format,
-                "question_type": cell.question_type,
-                "trial": cell.trial + 1,
-                "state": cell.state,
-                "response": cell.response,
-                "extracted": cell.extracted,
-                "grader": cell.grader,
-                **dict.fromkeys(RULE),
-                **cell.verdicts,
-                "reason": cell.reason,
-                "detail": cell.detail,
-            }
-            for row in rows
-            for cell in row.cells
-        ]
-    )
+        [{**vars(cell), "trial": cell.trial + 1, **dict.fromkeys(RULE), **cell.verdicts} for cell in cells]
+    ).drop(columns="verdicts", errors="ignore")
 
 
 def draw_matrix(view: BenchView) -> MatrixCell | None:
@@ -220,8 +197,8 @@ def draw_matrix(view: BenchView) -> MatrixCell | None:
             names=RULE,
             shape="segments",
             on_change=_redraw,
-            help="Substring: the response contains the answer, even in a list of all choices. Strict: it names "
-            "exactly one choice.",
+            help="Whether a reply counts as right that contains the right choice, even in a list of all, or only "
+            "one that names exactly one choice.",
         )
         rows = view.rows
         cell = chosen_cell(rows, running=was_running)
@@ -262,21 +239,13 @@ def _redraw() -> None:
     st.session_state["debug_picked"] = True
 
 
-def _go(cell: MatrixCell) -> None:
-    st.query_params["cell"] = address_of(cell)
-    clear_parameters("step", "left", "right")
-    _redraw()
-
-
 def _draw_progress(bench: BenchRun, rows: Sequence[MatrixRow]) -> None:
     progress = bench.progress
     cells = [cell.state != "waiting" for row in rows for cell in row.cells]
     figures = f"{sum(cells)} of {max(1, len(cells))} answers · {progress.done} of {progress.planned} trials"
     if progress.calls:
         calls = [event.call for events in bench.snapshot().values() for event in events if isinstance(event, Called)]
-        unknown = any(call.cost_usd is None and call.error is None for call in calls)
-        cost = "cost unknown" if unknown else money(progress.cost_usd)
-        figures += f" · {progress.calls:,} calls · {progress.tokens:,} tokens · {cost}"
+        figures += f" · {progress.calls:,} calls · {progress.tokens:,} tokens · cost {cost_of(calls)}"
     with st.container(horizontal=True, vertical_alignment="center"):
         st.progress(min(1.0, sum(cells) / max(1, len(cells))), text=figures.replace("$", r"\$"))
         st.button(
@@ -289,7 +258,7 @@ def _draw_progress(bench: BenchRun, rows: Sequence[MatrixRow]) -> None:
 
 
 def _draw_table(rows: Sequence[MatrixRow], cell: MatrixCell | None, run_id: str) -> None:
-    """Draw the verdicts; a click on a verdict chooses its cell, a click next to the verdicts its arm."""
+    """Draw the verdicts; a click on a verdict chooses its cell, a click next to the verdicts its question."""
     key = f"debug_matrix_{run_id}"
 
     def pick() -> None:
@@ -297,8 +266,11 @@ def _draw_table(rows: Sequence[MatrixRow], cell: MatrixCell | None, run_id: str)
         # the browser also reports a selection that this page has set
         if clicked and clicked[0][0] < len(rows) and clicked != st.session_state.get("debug_matrix_set"):
             row, column = rows[clicked[0][0]], str(clicked[0][1])
-            same_trial = _of_trial(row, cell.trial if cell else 0)
-            _go(next((target for target in row.cells if _trial(target.trial) == column), same_trial))
+            wanted = column if column in trials else _trial(cell.trial if cell else 0)
+            target = next((other for other in row.cells if _trial(other.trial) == wanted), row.cells[0])
+            st.query_params["cell"] = address_of(target)
+            clear_parameters("step")
+            _redraw()
 
     if cell is not None:
         row_number = next(n for n, row in enumerate(rows) if cell in row.cells)
@@ -309,7 +281,7 @@ def _draw_table(rows: Sequence[MatrixRow], cell: MatrixCell | None, run_id: str)
             st.session_state["debug_matrix_set"] = selected
     frame = matrix_frame(rows, chosen_rule())
     trials = [column for column in frame.columns if column.startswith("Trial ")]
-    colours = {MARK[verdict]: _INK[VERDICT[verdict][1]][is_dark()] for verdict in MARK}
+    colours = {verdict_in_brief(verdict): _INK[colour][is_dark()] for verdict, (_, colour, _) in VERDICT.items()}
     st.dataframe(
         frame.style.map(
             lambda text: f"color: {colours[text]}" if text in colours else "", subset=pd.IndexSlice[:, trials]
@@ -325,47 +297,28 @@ def _draw_table(rows: Sequence[MatrixRow], cell: MatrixCell | None, run_id: str)
             "Format": st.column_config.TextColumn(width=112),
             "Question": st.column_config.TextColumn(width=94),
             "Correct": st.column_config.TextColumn(help="Of the trials that count.", width=60),
-            **{_trial(n): st.column_config.TextColumn(width=80) for n in range(len(rows[0].cells) if rows else 0)},
+            **{_trial(n): st.column_config.TextColumn(width=104) for n in range(len(rows[0].cells) if rows else 0)},
         },
     )
 
 
 def _ask_cell(rows: Sequence[MatrixRow], cell: MatrixCell) -> None:
-    """Ask for arm and trial: the way to a cell by keyboard and on a narrow screen."""
-    by_arm: dict[Arm, MatrixRow] = {(row.format, row.question_type): row for row in rows}
-    trials = sorted({other.trial for row in rows for other in row.cells})
-
-    def go() -> None:
-        _go(_of_trial(by_arm[st.session_state["debug_arm"]], st.session_state.get("debug_trial", cell.trial)))
-
-    arm_column, trial_column = st.columns([3, 2])
-    current_arm: Arm = (cell.format, cell.question_type)
-    choose(
-        "Arm",
-        list(by_arm),
-        "debug_arm",
-        names=lambda a: arm(*a),
-        where=arm_column,
-        chosen=current_arm,
-        bound=False,
-        on_change=go,
-    )
-    if len(trials) == 1:
-        return
-    choose(
-        "Trial",
-        trials,
-        "debug_trial",
-        names=lambda n: str(n + 1),
-        where=trial_column,
-        chosen=cell.trial,
-        bound=False,
-        on_change=go,
+    """Ask for a cell: the way to it by keyboard and on a narrow screen."""
+    cells = {address_of(other): other for row in rows for other in row.cells}
+    choose_by_name(
+        "Answer",
+        list(cells),
+        "cell",
+        "debug_cell",
+        default=address_of(cell),
+        clears=("step",),
+        names=lambda address: cell_label(cells[address]),
+        on_change=_redraw,
     )
 
 
-def _of_trial(row: MatrixRow, number: int) -> MatrixCell:
-    return next((cell for cell in row.cells if cell.trial == number), row.cells[0])
+def cell_label(cell: MatrixCell) -> str:
+    return f"{arm(cell.format, cell.question_type)} · trial {cell.trial + 1}"
 
 
 def _trial(number: int) -> str:

@@ -1,4 +1,4 @@
-"""Debug one case: run its arms, read the matrix of verdicts and every request and reply, edit, and branch."""
+"""Debug one case: ask about it in every format, read all verdicts, requests and replies, edit, and branch."""
 
 import pandas as pd
 import streamlit as st
@@ -56,8 +56,8 @@ def draw_earlier() -> None:
             {
                 "Name": label_of_run(run.run_id).name or None,
                 "Case": case_label(session.case) + prompts,
-                "Cast": players(run),
-                "Arms": len(run.arms),
+                "Players": players(run),
+                "Questions": len(run.arms),
                 "Trials": f"{run.done} of {run.planned}",
                 "When (UTC)": when(run.created_at),
             }
@@ -81,7 +81,7 @@ def draw_run(view: BenchView) -> None:
     """Draw the matrix, the chosen cell next to it, and the editor of its step below."""
     draw_head(view)
     draw_before_after(view)
-    matrix_column, cell_column = st.columns(2, gap="small")
+    matrix_column, cell_column = st.columns([3, 4], gap="small")
     with matrix_column:
         cell = draw_matrix(view)
     record = view.record(cell.trial) if cell else None
@@ -142,10 +142,10 @@ def players(run: RunHeader | Run) -> str:
     roles = [seat.role for seat in framework(run.protocol).seats]
     cast = {role: str(getattr(run, role, None) or run.settings.get(role) or "") for role in roles}
     if not any(map(is_model, cast.values())):
-        return "reference cast"
+        return "rules, no model"
     names = {role: model_name(name) if is_model(name) else "reference" for role, name in cast.items()}
     if len(set(names.values())) == 1:
-        return f"{names[roles[0]]} in every seat"
+        return f"{names[roles[0]]} in every role"
     return ", ".join(f"{ROLE[role].lower()} {name}" for role, name in names.items())
 
 

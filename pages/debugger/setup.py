@@ -1,9 +1,11 @@
-"""The form that starts a run of one case: the case (chosen or pasted), the cast and the arms."""
+"""The form that starts a run of one case: the case (chosen or pasted), the players and the questions."""
 
 import hashlib
+from collections.abc import Sequence
 from contextlib import suppress
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from core.agents.sections_model import SplitByModel, split_by_model
 from core.case import SPECIALTIES, Case
@@ -13,7 +15,7 @@ from core.debugger.paste import LONGEST_TITLE, Pasted, case_of, choices_in, read
 from core.debugger.run import CALLS_AT_ONCE, start_bench
 from core.debugger.stored import set_apart
 from core.errors import AnamnesisError, UsageError
-from core.frameworks.base import ALL_ARMS, Campaign, framework, paper_arms, read_settings
+from core.frameworks.base import ALL_ARMS, Campaign, framework, paper_arms
 from core.frameworks.casting import CastNames
 from core.jobs.estimate import estimate
 from core.jobs.plan import in_full, remarks_of
@@ -27,116 +29,92 @@ from pages.kit.seats import (
     ask_address,
     ask_arms,
     ask_case,
+    ask_options,
     ask_pack,
-    ask_persona,
     ask_pictures,
-    ask_seat,
-    plays_persona,
+    ask_player,
+    read_options,
     registry,
     seat_problem,
 )
 from pages.kit.visitor import draw_button
 
-_PAPER_ARMS = paper_arms(framework())
-_SIZES = {"paper": f"Paper’s {len(_PAPER_ARMS)}", "all": f"All {len(ALL_ARMS)}"}
+_QUESTIONS = {"paper": f"As published ({len(paper_arms(framework()))})", "all": f"All ({len(ALL_ARMS)})"}
 _SOURCES = {"choose": "Library and imports", "paste": "Paste a vignette"}
 _PLACEHOLDER = "A 54-year-old woman has had … What is the most likely diagnosis?\nA. …\nB. …\nC. …\nD. …\nAnswer: B"
 
 
 def ask_and_run() -> None:
-    """Draw case, cast, arms and settings, and the button that starts the run."""
+    """Draw case, players, questions and settings, and the button that starts the run."""
     if choose("Case from", list(_SOURCES), "debug_source", names=_SOURCES, shape="segments") == "paste":
         case = ask_pasted()
     else:
         case = ask_case("debug")
         if case is not None:
             draw_pictures_folded(case, "debug")
-    chosen: dict[str, str] = {}
-    for roles in (("doctor", "patient"), ("grader", "summariser")):
-        for column, role in zip(st.columns(2), roles, strict=True):
-            with column:
-                chosen[role] = ask_seat("debug", role, doctor=chosen.get("doctor", ""))
-    names = CastNames(**chosen)
-    size = choose(
-        "Arms",
-        list(_SIZES),
+    columns = st.columns(2)
+    questions = choose(
+        "Questions",
+        list(_QUESTIONS),
         "debug_size",
-        names=_SIZES,
+        names=_QUESTIONS,
         shape="segments",
-        help="An arm is a format with a question type. Choose single ones under More settings.",
+        help="What is asked about the case: after the whole conversation, its summary or one reply, or from the "
+        "vignette; as multiple choice or free response. More settings has each one.",
     )
     with st.expander("More settings", icon=":material/tune:"):
-        campaign = _ask_settings(case, names, every_arm=size == "all")
-    problem = seat_problem(names, campaign.settings.base_url)
+        campaign, problem = _ask_settings(case, columns, all_questions=questions == "all")
+    problem = problem or seat_problem(campaign.names, campaign.settings.base_url)
     if problem is None and not campaign.arms:
         problem = "Choose at least one format and one question type under More settings."
     if problem:
         st.warning(plain(problem), icon=":material/key:")
     why_not = "See the note above." if problem else "" if case else "Choose a case first."
-    ready = problem is None and case is not None
     with st.container(horizontal=True, vertical_alignment="center"):
         run = draw_button(
             "Run the case", why_not, type="primary", icon=":material/play_arrow:", key="debug_run", role="run"
         )
-        if ready:
-            words = f"{counted(len(campaign.arms), 'arm')} × {counted(campaign.trials, 'trial')}"
+        if not why_not:
+            words = f"{counted(len(campaign.arms), 'question')} × {counted(campaign.trials, 'trial')}"
             with suppress(AnamnesisError):  # the start reports any error
                 full = in_full(campaign, registry())
                 words += f". {plain(estimate(full, registry(), CALLS_AT_ONCE, arms_side_by_side=True).in_words)}"
                 words += "".join(f" Note that {plain(remark)}." for remark in remarks_of(full))
             st.markdown(f":gray[{words}]")
-    if run and ready:
+    if run and not why_not:
         with show_errors():
             adopt(start_bench(campaign))
 
 
-def _ask_settings(case: Case | None, names: CastNames, *, every_arm: bool) -> Campaign:
-    """Ask for all other settings; return the campaign, without a case while none is chosen."""
+def _ask_settings(
+    case: Case | None, columns: Sequence[DeltaGenerator], *, all_questions: bool
+) -> tuple[Campaign, str | None]:
+    """Ask for doctor and patient in ``columns``, and for the rest here.
+
+    Returns:
+        The campaign, without a case while none is chosen, and what is wrong with its options, or ``None``.
+    """
+    fw, players = framework(), dict[str, str]()
     left, right = st.columns(2, gap="large")
+    for seat, column in zip(fw.seats, (*columns, left, left), strict=True):
+        with column:
+            players[seat.role] = ask_player("debug", fw, seat.role, doctor=players.get("doctor", ""))
     with left:
-        # the two sizes have separate controls, each with its own default
-        arms = ask_arms("debug_all" if every_arm else "debug", framework(), ALL_ARMS if every_arm else _PAPER_ARMS)
-        numbers = st.columns(3)
-        trials = numbers[0].number_input(
+        # the two choices have separate controls, each with its own default
+        arms = ask_arms("debug_all" if all_questions else "debug", fw, ALL_ARMS if all_questions else paper_arms(fw))
+        trials_column, seed_column = st.columns(2)
+        trials = trials_column.number_input(
             "Trials", 1, 20, 1, key="debug_trials", persist_state="session", help="Repetitions, each with its own seed."
         )
-        seed = numbers[1].number_input(
-            "Seed",
-            0,
-            2**31 - 1,
-            20,
-            key="debug_seed",
-            persist_state="session",
-            help="Another seed changes the wording.",
-        )
-        cap = numbers[2].number_input(
-            "Max messages",
-            4,
-            200,
-            30,
-            key="debug_cap",
-            persist_state="session",
-            help="The doctor’s prompt counts as one message.",
-        )
+        seed = seed_column.number_input("Seed", 0, 2**31 - 1, 20, key="debug_seed", persist_state="session")
     with right:
-        persona = ask_persona("debug", plays=plays_persona(framework(), names.doctor, names.patient))
-        images = ask_pictures("debug", [names.doctor], [case] if case else [])
-        prompts = ask_pack("debug")
-        address = ask_address("debug")
-        probe = st.toggle(
-            "Ask the doctor's belief after every reply",
-            key="debug_probe",
-            persist_state="session",
-            help="An extra request to the doctor’s model, outside the dialogue, at extra cost. The reference doctor "
-            "always reports its belief.",
-        )
-    settings = read_settings(
-        framework(),
-        {"max_messages": int(cap), "base_url": address, "persona": str(persona), "probe": probe, "images": images},
-    )
+        images = ask_pictures("debug", [players["doctor"]], [case] if case else [])
+        options = ask_options("debug", fw, players["doctor"], "main", "patient", "more", patient=players["patient"])
+        prompts, address = ask_pack("debug"), ask_address("debug")
+    settings, problem = read_options(fw, {**options, "base_url": address, "images": images})
     data_set = case.case_key.partition("/")[0] if case else LIBRARY
-    return Campaign(
-        names=names,
+    campaign = Campaign(
+        names=CastNames(**players),
         cases=(case,) if case else (),
         case_set=case.case_key.replace("/", ":", 1) if case else "",
         arms=arms,
@@ -149,6 +127,7 @@ def _ask_settings(case: Case | None, names: CastNames, *, every_arm: bool) -> Ca
         prompts=prompts,
         settings=settings,
     )
+    return campaign, problem
 
 
 def ask_pasted() -> Case | None:
@@ -162,12 +141,12 @@ def ask_pasted() -> Case | None:
         help="A question is split if each choice is a line with its letter.",
     )
     if not (text or "").strip():
-        st.caption("Paste a vignette and press Ctrl+Enter. Edit its parts below.")
+        st.caption("Paste a vignette and press Ctrl+Enter.")
         return None
     pasted = read_pasted(text)
     text_hash = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:8]
     key = f"debug_paste_{{}}_{text_hash}".format
-    with st.container(border=True):
+    with st.expander("Edit its parts", icon=":material/edit:", expanded=not pasted.answer or bool(pasted.left_out)):
         if pasted.left_out:
             st.markdown(f":orange[:material/info: Left out after the choices: {plain(pasted.left_out)}]")
         vignette = st.text_area(
@@ -186,7 +165,7 @@ def ask_pasted() -> Case | None:
             key=key("choices"),
             height=130,
             persist_state="session",
-            help="With or without letters. Without choices only free-response arms can be run.",
+            help="With or without letters. Without choices only free responses are asked for.",
         )
         answer = right.text_input(
             "Right answer",
@@ -207,20 +186,22 @@ def ask_pasted() -> Case | None:
         )
         title_place = st.empty()
         _draw_sections(vignette or "", text_hash)
-        edited = Pasted(vignette or "", question or "", choices_in(choices or ""), answer or "")
-        try:
-            title = title_place.text_input(
-                "Title",
-                key=key("title"),
-                max_chars=LONGEST_TITLE,
-                placeholder=case_of(edited).case_key.partition("/")[2],
-                persist_state="session",
-                help="The name of the case on every page.",
-            )
-            return set_apart(case_of(edited, specialty, title or ""))
-        except UsageError as error:
-            st.warning(plain(str(error)), icon=":material/edit:")
-            return None
+    edited = Pasted(vignette or "", question or "", choices_in(choices or ""), answer or "")
+    try:
+        title = title_place.text_input(
+            "Title",
+            key=key("title"),
+            max_chars=LONGEST_TITLE,
+            placeholder=case_of(edited).case_key.partition("/")[2],
+            persist_state="session",
+            help="The name of the case on every page.",
+        )
+        case = set_apart(case_of(edited, specialty, title or ""))
+    except UsageError as error:
+        st.warning(plain(str(error)), icon=":material/edit:")
+        return None
+    st.markdown(f"Right answer **{plain(case.answer)}** :gray[· {counted(len(case.choices), 'choice')}]")
+    return case
 
 
 def _draw_sections(vignette: str, text_hash: str) -> None:

@@ -8,15 +8,15 @@ import streamlit as st
 from core.asking.parts import PromptPart
 from core.debugger.run import MatrixCell
 from core.debugger.steps import Step, TrialRecord
-from core.events import GRADED_TYPES, CallRecord
+from core.events import Answered, CallRecord, Graded, reasoning_of
 from core.frameworks.base import Arm
-from core.frameworks.casting import is_model
 from core.models.base import Role
 from core.models.finish import ending_of
+from pages.debugger.matrix import cell_label
 from pages.kit.controls import choose_by_name
-from pages.kit.conversation import PANELS, panels_of
+from pages.kit.conversation import PANELS, draw_answer, panels_of
 from pages.kit.export_menu import draw_export_menu, draw_export_menu_unstored
-from pages.kit.look import RULE, arm, badge, badges, bare_answer, plain, price
+from pages.kit.look import badges, plain, price
 from pages.kit.messages import asked_message, draw_messages, draw_reasoning
 from pages.kit.names import model_name
 from pages.kit.navigation import link
@@ -25,19 +25,19 @@ _VIEWS = {
     "sent": "Request", "back": "Reply", "grading": "Grading", "conversation": "Conversation",
     "facts": "Facts", "rubric": "Rubric", "belief": "Belief", "why": "Why",
 }  # fmt: skip
-_ANSWER_CHARS = 320
 
 
 def draw_cell(cell: MatrixCell, record: TrialRecord, steps: Sequence[Step], *, stored: bool) -> Step | None:
     """Draw an answer with its verdicts and the chosen view of the chosen step; return the step."""
     cell_arm = (cell.format, cell.question_type)
-    st.header(f"{arm(*cell_arm)} · trial {cell.trial + 1}", anchor=False)
-    verdicts = badges(cell.reason, cell.verdicts.items())
-    st.markdown(verdicts or ":gray-badge[:material/hourglass_empty: No answer yet]")
-    if cell.response:
-        st.markdown(plain(bare_answer(cell.response, _ANSWER_CHARS)))
-    elif cell.detail:
-        st.markdown(f":gray[{plain(cell.detail)}]")
+    st.header(cell_label(cell), anchor=False)
+    of_cell = [event for event in record.events if isinstance(event, Answered | Graded)]
+    of_cell = [event for event in of_cell if (event.format, event.question_type) == cell_arm]
+    if answers := [event for event in of_cell if isinstance(event, Answered)]:
+        grades = [event for event in of_cell if isinstance(event, Graded)]
+        draw_answer(answers[-1], grades, reasoning_of(record.events), titled=False)
+    else:
+        st.markdown(":gray-badge[:material/hourglass_empty: No answer yet]")
     step = _ask_step(steps, cell_arm)
     panels = panels_of(record.header.protocol)
     views = [view for view in _VIEWS if view not in PANELS or view in panels]
@@ -47,7 +47,8 @@ def draw_cell(cell: MatrixCell, record: TrialRecord, steps: Sequence[Step], *, s
     key = f"debug_{record.trial_id}"
     match view:
         case "sent" if step is not None:
-            draw_sent(step)
+            with st.container(height=_REQUEST_PX, border=False):
+                draw_sent(step)
         case "back" if step is not None:
             draw_response(step)
         case "grading":
@@ -74,7 +75,6 @@ def _ask_step(steps: Sequence[Step], cell_arm: Arm) -> Step | None:
         "step",
         "debug_step",
         default=next(iter(by_key)),
-        clears=("left", "right"),
         names=lambda key: _step_label(by_key[key]),
         help="The steps of this answer, then the messages of the conversation.",
     )
@@ -101,32 +101,16 @@ def draw_conversation(record: TrialRecord, key: str, *, stored: bool) -> None:
 
 
 def draw_grading(cell: MatrixCell, steps: Sequence[Step]) -> None:
-    if not cell.verdicts and cell.reason is None:
-        st.caption("Not judged yet.")
-        return
-    if cell.reason is not None:
-        st.markdown(f"{badge(cell.reason)} {plain(cell.detail)}")
-        st.caption("Excluded from accuracy.")
-    for rule, verdict in cell.verdicts.items():
-        st.markdown(f"{badge(verdict)} {RULE[rule]}")
-    if cell.extracted:
-        st.markdown(f"Read as: **{plain(cell.extracted)}**")
-    if cell.question_type not in GRADED_TYPES:
-        st.caption("Choices are judged by two rules, without a grader.")
-        return
-    if cell.grader:
-        grader = (
-            plain(model_name(cell.grader)) if is_model(cell.grader) else "the reference grader, by names and synonyms"
-        )
-        st.caption(f"Judged by {grader}")
-    for step in steps:
-        of_answer = (step.format, step.question_type) == (cell.format, cell.question_type)
-        if of_answer and step.kind in ("extract", "judge"):
-            with st.container(border=True):
-                st.markdown(f"**{step.title.partition(',')[0]}**")
-                draw_sent(step, figures=False)
-                st.caption("Reply")
-                draw_response(step)
+    """Draw the requests to the grader and its replies."""
+    of_cell = [step for step in steps if (step.format, step.question_type) == (cell.format, cell.question_type)]
+    if not (grading := [step for step in of_cell if step.kind in ("extract", "judge")]):
+        st.caption("Judged by rule, without a grader." if cell.verdicts else "Not judged.")
+    for step in grading:
+        with st.container(border=True):
+            st.markdown(f"**{step.title.partition(',')[0]}** :gray[· {plain(model_name(step.model))}]")
+            draw_sent(step, figures=False)
+            st.caption("Reply")
+            draw_response(step)
 
 
 PART = {
@@ -134,6 +118,7 @@ PART = {
     "examination": "Examination", "question": "Question", "instruction": "Instructions", "message": "Message",
 }  # fmt: skip
 SENDER: dict[Role, str] = {"system": "System", "user": "User", "assistant": "Assistant"}
+_REQUEST_PX = 420
 _OPEN_CHARS = 900
 """Longer messages start folded up (characters)."""
 _SCROLL_CHARS = 6_000

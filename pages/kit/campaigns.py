@@ -1,6 +1,8 @@
 """Campaigns as several pages show them: names, state, cost, and the accuracy of each arm."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import plotly.graph_objects as go
@@ -9,8 +11,8 @@ import streamlit as st
 from core.figures.report import chart_of
 from core.frameworks.casting import is_model
 from core.jobs.plan import HUMAN
-from core.measures.accuracy import accuracy
-from core.measures.base import Row
+from core.measures.accuracy import accuracy, report
+from core.measures.base import Result, Row, Section
 from core.measures.choice_rules import rules_in_words
 from core.store.conditions import SEPARATOR
 from core.store.database import Store
@@ -22,9 +24,31 @@ from core.store.selection import Selection
 from pages.kit import names
 from pages.kit.behind import LISTED
 from pages.kit.cached import ask, cached_query
+from pages.kit.cases import excluded_in_words
 from pages.kit.look import QUESTION_COLOUR, QUESTION_TYPE, money, plain, store_error
 from pages.kit.names import model_name, unique_names
+from pages.kit.section import draw_result
 from pages.kit.visitor import only
+
+ACCURACY = Section(
+    "Accuracy by format",
+    report,
+    kind="by_format",
+    axis="Accuracy",
+    folded=True,
+    columns=(
+        "format",
+        "question_type",
+        "mean",
+        "ci_low",
+        "ci_high",
+        "n_cases",
+        "n_trials",
+        "n_excluded",
+        "excluded_by_reason",
+        "rule",
+    ),
+)
 
 
 def campaigns() -> list[RunProgress]:
@@ -112,10 +136,30 @@ def accuracy_rows(run_id: str) -> list[Row]:
     return [row for row in rows if row.label["model"] == rows[0].label["model"]]
 
 
-def choices_by(rows: Iterable[Row]) -> str:
-    """Return the rule that counts multiple choice, as the end of a caption; empty if there is none."""
-    words = rules_in_words((QUESTION_TYPE[row.label["question_type"]].lower(), row.label["rule"]) for row in rows)
-    return f"; choices by {words}" if words else ""
+def draw_accuracy(run: RunProgress, title: str = "Accuracy by format") -> None:
+    """Draw the accuracy of a run, if there is any, with the answers that do not count in its caption."""
+    if not (rows := accuracy_rows(run.run_id)):
+        return
+    kinds = ((QUESTION_TYPE[row.label["question_type"]].lower(), row.label["rule"]) for row in rows)
+    choices = f"; choices by {rules}" if (rules := rules_in_words(kinds)) else ""
+    caption = f"{max(row.n or 0 for row in rows):,} cases, 95 % intervals{choices}. {exclusions(rows)}"
+    draw_result(
+        replace(ACCURACY, title=title, caption=caption),
+        Result("", tuple(rows)),
+        {},
+        selection=Selection(runs=[run.run_id]),
+        name=f"accuracy_{run.run_id}",
+        charts={"by_format": lambda rows, names, dark: accuracy_chart(rows, dark=dark)},
+    )
+
+
+def exclusions(rows: Sequence[Row]) -> str:
+    """Return how many answers of a run are excluded and why, as a sentence."""
+    reasons = sum((Counter(row.excluded) for row in rows), Counter[str]())
+    if not reasons:
+        return "No answer is excluded."
+    total = reasons.total() + sum(row.more["n_trials"] for row in rows)
+    return f"{reasons.total():,} of {total:,} answers are excluded: {excluded_in_words(reasons)}."
 
 
 def accuracy_chart(rows: Sequence[Row], *, dark: bool = False) -> go.Figure:

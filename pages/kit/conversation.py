@@ -91,7 +91,9 @@ def draw_summary(events: Sequence[Event], thoughts: Mapping[str, str]) -> None:
             draw_reasoning(thoughts.get(summary.call_id or ""))
 
 
-def draw_answer(answer: Answered, grades: Iterable[Graded], thoughts: Mapping[str, str]) -> None:
+def draw_answer(
+    answer: Answered, grades: Iterable[Graded], thoughts: Mapping[str, str], *, titled: bool = True
+) -> None:
     """Draw an answer with its newest verdict by each rule, the diagnosis that was read, and the folded reasoning."""
     of_answer = (answer.format, answer.question_type)
     newest = {grade.rule: grade for grade in grades if (grade.format, grade.question_type) == of_answer}
@@ -99,7 +101,8 @@ def draw_answer(answer: Answered, grades: Iterable[Graded], thoughts: Mapping[st
     with st.container(border=True, gap="xsmall"):
         judges = "; ".join(f"{RULE[rule]}: judged by {plain(model_name(g.grader))}" for rule, g in newest.items())
         verdicts = badges(answer.reason, ((rule, g.verdict) for rule, g in newest.items())) or ":gray-badge[Not graded]"
-        st.markdown(f"**{arm(*of_answer)}**  \n{verdicts}", help=judges or None)
+        title = f"**{arm(*of_answer)}**  \n" if titled else ""
+        st.markdown(f"{title}{verdicts}", help=judges or None)
         short = response if len(response) <= _LONG else f"{response[:_LONG]}…"
         st.markdown(plain(short) if response else f":gray[{plain(answer.detail or 'no answer')}]")
         if read := list(dict.fromkeys(grade.extracted for grade in newest.values() if grade.extracted)):

@@ -37,8 +37,8 @@ RULE = {
     "frq_top3": "Any of three",
 }
 RULE_SHORT = {
-    "usual": "framework’s rule", "mcq_loose": "substring rule", "mcq_strict": "strict rule", "mcq_graded": "grader",
-    "mcq_many": "grader", "frq": "", "frq_top3": "",
+    "usual": "framework’s rule", "mcq_loose": "contains the choice", "mcq_strict": "strict rule",
+    "mcq_graded": "grader", "mcq_many": "grader", "frq": "", "frq_top3": "",
 }  # fmt: skip
 _MARKS: dict[Verdict, tuple[str, str]] = {
     "correct": ("green", ":material/check_circle:"),
@@ -172,12 +172,6 @@ def badges(reason: Verdict | None, verdicts: Iterable[tuple[Rule, Verdict]]) -> 
         note = f":gray[{RULE_SHORT[rule]}] " if len(pairs) > 1 and RULE_SHORT[rule] else ""
         texts.append(f"{note}{badge(verdict)}")
     return " · ".join(texts)
-
-
-def bare_answer(response: str, most: int) -> str:
-    """Return an answer without its prescribed beginning and without bold marks, cut after ``most`` characters."""
-    text = re.sub(r"^Final (?:Diagnosis|Answer):", "", response.replace("**", "")).strip()
-    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def reason_words(reason: str | None) -> str:

@@ -6,7 +6,7 @@ from functools import partial
 
 import streamlit as st
 
-from core.jobs.background import keep_measured, running_jobs
+from core.jobs.background import MEASURING, keep_measured, running_jobs
 from core.jobs.progress import under_way as running_campaigns
 from core.store.database import Store
 from core.store.fold import fold_if_free
@@ -19,11 +19,13 @@ from pages.kit.look import draw_refused, duration, plain, show_errors
 from pages.kit.navigation import follow, go_to, link, require_app
 from pages.kit.notes import forget_notes
 from pages.kit.seats import case_label
-from pages.kit.sessions import running_sessions
+from pages.kit.sessions import DEMONSTRATION, running_sessions
 
 _LOOKS_EVERY_S = 2.0
-_SECTION = "section"
-"""URL parameter with the title of the open section of ``draw_folds``."""
+_SOON_MEASURED = 50
+"""At most this many trials are measured without saying so: the line would move the page for a second."""
+_SECTION, _CLOSED = "section", "none"
+"""URL parameter with the title of the open section of ``draw_folds``, and its value if all are folded."""
 # Streamlit draws captions at 60 % opacity (4.06:1), and white on the primary colour of the dark theme (3.9:1).
 _CAPTIONS = 'body [data-testid="stCaptionContainer"] { opacity: 0.8; }'
 # Streamlit draws a table's toolbar over the end of what is above the table; it gets a strip of its own.
@@ -128,7 +130,7 @@ def draw_parts(
 class RunningWork:
     """A running job or consultation: its title, progress (``None`` if unknown), and the page that shows it.
 
-    ``share`` of the work is done, 0 to 1. ``waits`` is true if all of its calls are in a provider's batch.
+    ``waits`` is true if all of its calls are in a provider's batch.
     """
 
     title: str
@@ -138,7 +140,6 @@ class RunningWork:
     waits: bool = False
     page: str = ""
     query: dict[str, str] = field(default_factory=dict)
-    share: float = 0.0
 
     @property
     def in_words(self) -> str:
@@ -156,16 +157,17 @@ def running_work() -> list[RunningWork]:
         query = {"run": run_id} if run else {}
         title = run_title(run) if run else "A job of the command line"
         waits = bool(progress.get("batch"))
-        done, planned, words, share = (progress[name] for name in ("done", "planned", "words", "share"))
-        work.append(RunningWork(title, done, planned, words, waits, "runs", query, share))
+        done, planned, words = (progress[name] for name in ("done", "planned", "words"))
+        work.append(RunningWork(title, done, planned, words, waits, "runs", query))
     for job in running_jobs():
+        if job.title == MEASURING and job.planned <= _SOON_MEASURED:
+            continue
         time_left = f"about {duration(job.seconds_left)} left" if job.seconds_left else ""
-        share = job.done / max(1, job.planned)
         if job.step:  # its counts are bytes, which its own page shows
             step = ", ".join(filter(None, (job.step.lower(), time_left)))
-            work.append(RunningWork(job.title, words=step, share=share))
+            work.append(RunningWork(job.title, words=step))
         else:
-            work.append(RunningWork(job.title, job.done, job.planned, time_left, share=share))
+            work.append(RunningWork(job.title, job.done, job.planned, time_left))
     for entry in running_sessions():
         title = f"Consultation on {case_label(entry.case) if entry.case else entry.session.title}"
         words = "paused" if entry.session.paused else f"message {len(entry.session.dialogue) + 1}"
@@ -176,14 +178,15 @@ def running_work() -> list[RunningWork]:
 def draw_running() -> None:
     """Draw a line with the running work, redrawn every two seconds; nothing if nothing runs.
 
-    Work that the page itself shows is left out: Home lists all of it, the other pages their own. The container is drawn
-    in any case, because elements below would otherwise move and briefly appear twice.
+    Work that the page itself shows is left out. The container is drawn in any case, because elements below would
+    otherwise move and briefly appear twice.
     """
     place = st.container()
     here = st.session_state.get("_page")
+    on_home = {"trial": st.session_state.get(DEMONSTRATION)} if not here else None
 
     def work_elsewhere() -> list[RunningWork]:
-        return [item for item in running_work() if here and (item.page != here or not item.query)]
+        return [item for item in running_work() if (item.page != here or not item.query) and item.query != on_home]
 
     if not work_elsewhere():
         return

@@ -18,6 +18,8 @@ from pages.kit.look import plain, show_errors
 from pages.kit.messages import draw_messages
 from pages.kit.visitor import only
 
+DEMONSTRATION = "home_demonstration"
+"""Session state key: the key of the consultation that plays on Home."""
 _MOST = 50
 """Sessions in memory; beyond that the oldest finished ones are dropped."""
 _SESSION_KEYS = {"trial": "live_session", "beside": "live_beside"}

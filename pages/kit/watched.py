@@ -70,10 +70,7 @@ _UNCOVERED_HELP = (
     "A fact counts as uncovered when one reply of the patient has most of its key words: shared words, not a "
     "judgement. After the conversation a model can judge the facts."
 )
-_COST_HELP = (
-    "By the prices in data/models.toml; the reference cast costs nothing. A plus says that some calls have no known "
-    "price."
-)
+_COST_HELP = "By the prices in data/models.toml; rules cost nothing. A plus says that some calls have no known price."
 _PRESENT = "present"
 _MOST_ON_STAGE = 4
 """Maximum number of diagnoses and verdicts in the presentation view."""

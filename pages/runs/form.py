@@ -6,12 +6,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from core.case import Case
 from core.datasets.select import SAMPLE_SEED, cases_of, choices_of, datasets, full_data_set
 from core.datasets.select import choose as select_part
 from core.errors import AnamnesisError
-from core.frameworks.base import Arm, Campaign, Framework, paper_arms, seats_at_work, tested_seat
+from core.frameworks.base import Campaign, Framework, paper_arms, seats_at_work, tested_seat
 from core.frameworks.casting import CastNames, StudyCast, is_model
 from core.jobs.detectable import StoredVariance, detectable_in_words, stored_variance
 from core.jobs.engine import Options
@@ -36,7 +37,6 @@ from pages.kit.seats import (
     ask_pack,
     ask_pictures,
     ask_player,
-    has_options,
     prepared,
     read_options,
     registry,
@@ -48,6 +48,8 @@ from pages.kit.visitor import draw_button
 
 _EVERY = "All specialties"
 _FORM_OPEN = "runs_form_wanted"
+STARTED = "runs_started"
+"""Session state key: how often the visitor has started a form, each time folding it."""
 _SIZES = {"pilot": "Pilot", "full": "Full study"}
 _PARTS = {"sample": "Random sample", "limit": "First cases"}
 _SEED = "runs_seed"
@@ -60,36 +62,6 @@ def form_is_open() -> bool:
     if not {"runs_protocol", "doctor"}.isdisjoint(st.query_params) and "run" not in st.query_params:
         st.session_state[_FORM_OPEN] = True  # the URL drops the framework when the default is chosen
     return bool(st.session_state.get(_FORM_OPEN))
-
-
-@dataclass(frozen=True)
-class TrialsChoice:
-    """Who is tested, on which cases, and how often; ``problem`` says why there are no cases.
-
-    ``others`` are further doctors, each with its own run on the same cases.
-    """
-
-    tested: str
-    others: tuple[str, ...]
-    cases: tuple[Case, ...]
-    case_set: str
-    many_choices: tuple[str, ...]
-    images: str
-    effort: str
-    trials: int
-    arms: tuple[Arm, ...]
-    problem: str | None
-
-
-@dataclass(frozen=True)
-class CampaignSettings:
-    """The options of a framework as the form has them, and what every campaign has."""
-
-    values: dict[str, object]
-    prompts: str
-    address: str | None
-    seed: int
-    options: Options
 
 
 @dataclass(frozen=True)
@@ -128,7 +100,7 @@ def ask_campaign() -> None:
     draw_estimate(size)
     variance = _variance(fw.name, campaigns[0].case_set, campaigns[0].tested)
     if words := detectable_in_words(campaigns[0], variance):
-        st.caption(f":material/straighten: {plain(words)}")
+        st.caption(":material/straighten: Which difference this campaign can detect", help=plain(words))
     if study and (cast_words := who_sits(draft.campaign, campaigns[0], registry(), study, flags=False)):
         st.caption(f":material/groups: {plain(cast_words)}")
     if remarks := dict.fromkeys(remark for campaign in campaigns for remark in remarks_of(campaign)):
@@ -159,126 +131,127 @@ def _start(campaigns: Sequence[Campaign], options: Options) -> None:
             if campaign.tested == campaigns[0].tested:
                 st.query_params["run"] = header.run_id
         st.session_state.pop(_FORM_OPEN, None)
+        st.session_state[STARTED] = st.session_state.get(STARTED, 0) + 1
         st.rerun()
 
 
 def ask_draft(fw: Framework) -> CampaignDraft:
-    """Ask for a campaign of a framework: who is tested on what, the other seats, and the settings."""
-    main_column, cast_column = st.columns(2, gap="large")
-    with main_column:
-        trials = _ask_trials(fw)
-    with cast_column, st.expander("Other players and settings", icon=":material/groups:"):
-        lead = first_model((trials.tested, *trials.others))  # its defaults are those of all
-        at_work = seats_at_work(fw, lead, trials.arms)
-        study = _study(fw, trials.case_set, lead)
-        players = {role: ask_player("runs", fw, role, doctor=lead, study=study) for role in at_work}
-        settings = _ask_settings(fw, lead, players.get("patient"))
-    cases, problem, note = trials.cases, trials.problem, ""
-    if fw.cases.plays_profiles and cases:
-        playable = prepared(fw.name, hash(cases), cases)
-        note, cases = left_out_words(playable), playable.cases
-        problem = problem if cases else "No case can become a patient. Choose other cases."
-    if not cases or not trials.arms:
-        problem = problem or "Choose at least one format and one question type."
-        return CampaignDraft(None, trials.others, settings.options, problem, note)
-    of_models = {"base_url": settings.address, "images": trials.images, "reasoning_effort": trials.effort}
-    read, settings_problem = read_options(fw, {**settings.values, **of_models})
-    names = CastNames(**{tested_seat(fw).role: trials.tested, **players})
-    campaign = Campaign(
-        names=names,
-        cases=cases,
-        case_set=trials.case_set,
-        arms=trials.arms,
-        many_choices=trials.many_choices,
-        trials=trials.trials,
-        seed=settings.seed,
-        prompts=settings.prompts,
-        protocol=fw.name,
-        settings=read,
-    )
-    casts = [names, *(names.but(**{tested_seat(fw).role: name}) for name in trials.others)]
-    problems = (seat_problem(cast, settings.address, fw.name, study) for cast in casts)
-    problem = settings_problem or next(filter(None, problems), None)
-    return CampaignDraft(campaign, trials.others, settings.options, problem, note)
-
-
-def _ask_trials(fw: Framework) -> TrialsChoice:
-    """Ask who is tested, on which cases, how often, and in which arms."""
-    tested = ask_player("runs", fw, tested_seat(fw).role)
-    others = ask_more_doctors("runs", fw, tested)
+    """Ask for a campaign of a framework: in a row who is tested on what, and folded up all other settings."""
+    columns = st.columns([3, 3, 2, 2], vertical_alignment="bottom")
+    below = st.container(horizontal=True)
+    left, right = st.expander("More settings", icon=":material/tune:").columns(2, gap="large")
+    role = tested_seat(fw).role
+    with columns[0]:
+        tested = ask_player("runs", fw, role)
+    with left:
+        doctors = (tested, *ask_more_doctors("runs", fw, tested))
+    lead = first_model(doctors)  # its defaults are those of all
     # a pilot makes sense only for models, which cost money
-    pilot = is_model(first_model((tested, *others))) and (
+    pilot = is_model(lead) and (
         choose(
             "Size",
             list(_SIZES),
             "runs_size",
             names=_SIZES,
             shape="segments",
+            where=below,
             help=f"Pilot: {_PILOT_CASES} cases, one trial each, few formats. It shows the cost of a full study and "
-            "whether all replies can be parsed; you can change every number below.",
+            "whether all replies can be parsed; you can change every number.",
         )
         == "pilot"
     )
     # separate widget keys, because pilot and full study have different defaults
     page = "runs_pilot" if pilot else "runs"
-    cases, case_set, answers, problem = _ask_cases(page, _PILOT_CASES if pilot else None)
-    images = ask_pictures("runs", [tested, *others], cases)
-    effort = ask_effort("runs", [tested, *others])
-    trials = st.number_input(
+    cases, case_set, answers, problem = _ask_cases(page, _PILOT_CASES if pilot else None, columns[1:], left)
+    trials = columns[3].number_input(
         "Trials of each case", 1, 50, 1 if pilot else 5, key=f"{page}_trials", persist_state="session"
     )
-    pilot_arms = [arm for arm in paper_arms(fw) if arm[0] in _PILOT_FORMATS]
-    arms = ask_arms(page, fw, pilot_arms if pilot else ())
-    return TrialsChoice(tested, others, cases, case_set, answers, images, effort, int(trials), arms, problem)
-
-
-def _ask_settings(fw: Framework, tested: str, patient: str | None) -> CampaignSettings:
-    """Ask for the framework's options, and in an expander for prompts, address, seed, concurrency and budget."""
-    values = ask_options("runs", fw, tested, "main")
-    if patient is not None and has_options(fw, tested, "patient"):
-        with st.expander("How the patient speaks", icon=":material/record_voice_over:"):
-            values |= ask_options("runs", fw, tested, "patient", patient=patient)
-    with st.expander("More settings", icon=":material/tune:"):
-        values |= ask_options("runs", fw, tested, "more")
+    with below:
+        images = ask_pictures("runs", doctors, cases)
+    with left:
+        pilot_arms = [arm for arm in paper_arms(fw) if arm[0] in _PILOT_FORMATS]
+        arms = ask_arms(page, fw, pilot_arms if pilot else ())
+        effort = ask_effort("runs", doctors)
+        study = _study(fw, case_set, lead)
+        players = {
+            name: ask_player("runs", fw, name, doctor=lead, study=study) for name in seats_at_work(fw, lead, arms)
+        }
+    with right:
+        places = ("main", "patient", "more") if "patient" in players else ("main", "more")
+        values = ask_options("runs", fw, lead, *places, patient=players.get("patient", ""))
         prompts = ask_pack("runs", fw.name)
         address = ask_address("runs")
-        columns = st.columns(3, vertical_alignment="bottom")
-        seed = columns[0].number_input(
-            "Seed", 0, 2**31 - 1, SAMPLE_SEED, key=_SEED, help="For the trials and for the random sample of cases."
-        )
-        concurrency = columns[1].number_input(
-            "Concurrent trials",
-            1,
-            512,
-            value=None,
-            key="runs_concurrency",
-            placeholder="Automatic",
-            help="Automatic: it starts with a few concurrent calls and adapts to what the providers accept.",
-        )
-        budget = columns[2].number_input(
-            "Budget in US dollars",
-            0.0,
-            value=None,
-            key="runs_budget",
-            placeholder="No limit",
-            help="A run stops when this amount is spent, and can be resumed.",
-        )
-    return CampaignSettings(values, prompts, address, int(seed), Options(concurrency, budget))
+        seed, options = _ask_numbers()
+    note = ""
+    if fw.cases.plays_profiles and cases:
+        playable = prepared(fw.name, hash(cases), cases)
+        note, cases = left_out_words(playable), playable.cases
+        problem = problem if cases else "No case can become a patient. Choose other cases."
+    if not cases or not arms:
+        problem = problem or "Choose at least one format and one question type under More settings."
+        return CampaignDraft(None, doctors[1:], options, problem, note)
+    settings, settings_problem = read_options(
+        fw, {**values, "base_url": address, "images": images, "reasoning_effort": effort}
+    )
+    casts = [CastNames(**{role: doctor, **players}) for doctor in doctors]
+    campaign = Campaign(
+        names=casts[0],
+        cases=cases,
+        case_set=case_set,
+        arms=arms,
+        many_choices=answers,
+        trials=int(trials),
+        seed=seed,
+        prompts=prompts,
+        protocol=fw.name,
+        settings=settings,
+    )
+    problems = (seat_problem(cast, address, fw.name, study) for cast in casts)
+    return CampaignDraft(campaign, doctors[1:], options, settings_problem or next(filter(None, problems), None), note)
 
 
-def _ask_cases(page: str, usual: int | None) -> tuple[tuple[Case, ...], str, tuple[str, ...], str | None]:
-    """Ask for cases; ``usual`` is the preselected number, by default all.
+def _ask_numbers() -> tuple[int, Options]:
+    """Ask for the seed, and for the limits on calls and cost."""
+    columns = st.columns(3, vertical_alignment="bottom")
+    seed = columns[0].number_input(
+        "Seed", 0, 2**31 - 1, SAMPLE_SEED, key=_SEED, help="For the trials and for the random sample of cases."
+    )
+    concurrency = columns[1].number_input(
+        "Concurrent trials",
+        1,
+        512,
+        value=None,
+        key="runs_concurrency",
+        placeholder="Automatic",
+        help="Automatic: it starts with a few concurrent calls and adapts to what the providers accept.",
+    )
+    budget = columns[2].number_input(
+        "Budget in US dollars",
+        0.0,
+        value=None,
+        key="runs_budget",
+        placeholder="No limit",
+        help="A run stops when this amount is spent, and can be resumed.",
+    )
+    return int(seed), Options(concurrency, budget)
+
+
+def _ask_cases(
+    page: str, usual: int | None, columns: Sequence[DeltaGenerator], more: DeltaGenerator
+) -> tuple[tuple[Case, ...], str, tuple[str, ...], str | None]:
+    """Ask for data set and number in ``columns``, and for specialty and kind of selection in ``more``.
+
+    ``usual`` is the preselected number, by default all.
 
     Returns:
         The cases, the name of the case set, the answers of the whole data set, and why there are no cases, or ``None``.
     """
-    dataset_column, specialty_column, number_column = st.columns([2, 3, 2])
-    dataset = choose("Data set", datasets(), "runs_dataset", names=dataset_name, where=dataset_column, bound=False)
+    dataset = choose("Data set", datasets(), "runs_dataset", names=dataset_name, where=columns[0], bound=False)
     all_cases = cases_of(dataset)
     specialties = specialties_in_order(case.specialty for case in all_cases)
-    specialty = choose("Specialty", [_EVERY, *specialties], "runs_specialty", where=specialty_column, bound=False)
+    specialty = choose("Specialty", [_EVERY, *specialties], "runs_specialty", where=more, bound=False)
     total = len(all_cases)
-    number = number_column.number_input(
+    number = columns[1].number_input(
         "Number of cases", 1, total, min(total, usual or total), key=f"{page}_limit_{dataset}", persist_state="session"
     )
     case_set = dataset if specialty == _EVERY else f"{dataset}:{specialty}"
@@ -291,9 +264,10 @@ def _ask_cases(page: str, usual: int | None) -> tuple[tuple[Case, ...], str, tup
             "runs_part",
             names=_PARTS,
             shape="segments",
+            where=more,
             bound=False,
-            help="A random sample has all specialties in proportion and depends only on the seed (More settings): "
-            "doctors on the same sample are compared case by case.",
+            help="A random sample has all specialties in proportion and depends only on the seed: doctors on the same "
+            "sample are compared case by case.",
         )
     # the control for the seed is further down in the form
     seed = int(st.session_state.get(_SEED, SAMPLE_SEED))

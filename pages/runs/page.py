@@ -1,6 +1,7 @@
 """Runs: the form for a campaign, the list of runs, and the chosen run."""
 
 import datetime
+from typing import Final
 
 import pandas as pd
 import streamlit as st
@@ -9,18 +10,19 @@ from core.frameworks.base import title_of
 from core.jobs.progress import run_state
 from core.store.queries.runs import RunProgress
 from pages.kit.campaigns import campaigns, case_set_name, cost_in_words, draw_damage, label_of_run
-from pages.kit.cases import clear_parameters
 from pages.kit.names import unique_names
-from pages.kit.navigation import follow, link
+from pages.kit.navigation import follow
 from pages.kit.page import show
 from pages.kit.tables import draw_table
-from pages.runs.form import ask_campaign, form_is_open
+from pages.runs.form import STARTED, ask_campaign, form_is_open
 from pages.runs.progress import share_of
-from pages.runs.run import PAGE_NAME, draw_run
+from pages.runs.run import draw_run
 
 _BUSY_S, _IDLE_S = 2.0, 5.0
 """Seconds between two redraws of the runs, also when idle: another process may start a run at any time."""
-_ROWS = 8
+FORMS: Final = (("New campaign", ask_campaign, form_is_open),)
+"""Title, function that draws it, and whether the URL asks for it, of each form; the first is open without runs."""
+_ROWS = 5
 """Rows that are visible without scrolling."""
 
 
@@ -29,16 +31,26 @@ def draw_runs() -> None:
     draw_damage()
     runs_before = campaigns()
     busy = any(run_state(run) == "running" for run in runs_before)
-    form_open = form_is_open()
-    with st.expander("New campaign", icon=":material/add:", expanded=not runs_before or form_open):
-        ask_campaign()
+    form_open = False
+    for number, (title, draw, is_asked_for) in enumerate(FORMS):
+        box = st.expander(
+            title,
+            icon=":material/add:",
+            expanded=is_asked_for() or (number == 0 and not runs_before),
+            # a start, and the first run of another process, fold it: a new key takes the default
+            key=f"runs_form_{number}_{st.session_state.get(STARTED, 0)}_{bool(runs_before)}",
+            on_change="rerun",
+        )
+        with box:
+            draw()
+        form_open = form_open or bool(box.open)
 
     @st.fragment(run_every=_BUSY_S if busy else _IDLE_S)
     def watch() -> None:
         follow()
         runs = campaigns()
         if not runs:
-            st.info("No run yet. Start one above: the reference cast needs no key and takes under a minute.")
+            st.info("No run yet. Start one above: the reference doctor needs no key and takes under a minute.")
             return
         if busy != any(run_state(run) == "running" for run in runs):
             st.rerun()
@@ -53,11 +65,6 @@ def draw_runs() -> None:
             draw_run(chosen)
 
     watch()
-
-
-def open_run(run_id: str) -> None:
-    clear_parameters(PAGE_NAME)
-    st.query_params["run"] = run_id
 
 
 def draw_run_list(runs: list[RunProgress], chosen: RunProgress | None) -> None:
@@ -83,6 +90,8 @@ def draw_run_list(runs: list[RunProgress], chosen: RunProgress | None) -> None:
     )
     if not table["Name"].any():
         table = table.drop(columns="Name")
+    if (table["Done"] == 1).all():
+        table = table.drop(columns="Done")
     draw_table(
         table,
         "runs_list",
@@ -92,13 +101,12 @@ def draw_run_list(runs: list[RunProgress], chosen: RunProgress | None) -> None:
             "State": st.column_config.TextColumn(width="small"),
             "Excluded": st.column_config.NumberColumn(help="Answers that do not count; the reasons are below."),
         },
-        on_row=lambda row: open_run(runs[row].run_id),
+        on_row=lambda row: st.query_params.update(run=runs[row].run_id),
         marked=runs.index(chosen) if chosen else None,
         ids=[run.run_id for run in runs],
-        height="content" if len(runs) <= _ROWS else 35 * _ROWS,
+        height="content" if len(runs) <= _ROWS else 35 * (_ROWS + 1),
         download="",
     )
-    link("report", "Report on several runs", "fact_check")
 
 
 if __name__ == "__main__":

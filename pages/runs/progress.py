@@ -39,7 +39,8 @@ def draw_run_progress(run: RunProgress) -> None:
         ground, border = (st.get_option(f"{theme}.{part}Color") for part in ("background", "border"))
         st.html(_IN_SIGHT.format(ground=ground, border=border))
     with st.container(key="run_progress", gap="small"):
-        st.progress(share_of(run) or 0.0, text=progress_in_words(run, state, progress))
+        if state != "complete":
+            st.progress(share_of(run) or 0.0, text=progress_in_words(run, state, progress))
         _draw_buttons(run, state)
     if progress and progress["details"]:
         st.caption(plain(progress["details"]))
@@ -103,6 +104,8 @@ def _draw_buttons(run: RunProgress, state: str) -> None:
             )
             if error := st.session_state.get(error_key) or last_words(run.run_id):
                 st.caption(plain(error))
+        if state == "complete":
+            st.markdown(progress_in_words(run, state, None), width="content")
         draw_label(run.run_id, f"{run.doctor} on {run.case_set}")
         if state != "running" and run.source != "release":
             draw_delete(run)

@@ -1,7 +1,6 @@
 """One run: progress, cast and settings, accuracy, links to its results, and its conversations."""
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -9,13 +8,11 @@ from tempfile import TemporaryDirectory
 from typing import Final, Literal
 
 import orjson
-import pandas as pd
 import pyarrow.csv
 import streamlit as st
 
 from core.asking.persona import PLAIN, parse_persona
 from core.asking.persona import label as persona_words
-from core.events import QuestionType
 from core.export.run_summary import summary_of
 from core.export.withheld import PublicTexts, public_results, public_transcripts
 from core.frameworks.base import frameworks, role_title, seats_at_work, tested_seat, title_of
@@ -27,68 +24,25 @@ from core.interchange.inspect_log import write_log
 from core.jobs.plan import names_of, remarks_of
 from core.jobs.progress import run_state
 from core.jobs.regrade import FREE
-from core.measures.accuracy import report as accuracy
-from core.measures.base import Result, Row, Section
 from core.measures.flow import FLOW
 from core.measures.registry import qualities
 from core.spreadsheets import inert_table
 from core.store.database import Store
 from core.store.queries.runs import RoleUse, RunProgress
-from core.store.queries.trials import Conversation, conversations
 from core.store.selection import Selection
 from core.words import ROLE
-from pages.kit.cached import ask, cached_query
-from pages.kit.campaigns import (
-    accuracy_chart,
-    accuracy_rows,
-    case_set_name,
-    choices_by,
-    in_conversations,
-    label_of_run,
-    run_title,
-    unpriced,
-)
-from pages.kit.cases import excluded_in_words
+from pages.kit.campaigns import draw_accuracy, in_conversations, label_of_run, run_title, unpriced
 from pages.kit.export_menu import draw_with_cases, with_cases_key
-from pages.kit.figures import draw_figure
-from pages.kit.look import END_SHORT, QUESTION_TYPE, RULE, STATE_ICON, VERDICT, arm_in_words, plain
-from pages.kit.names import dataset_name, model_name, unique_names
-from pages.kit.navigation import lead_to, link
-from pages.kit.section import draw_section, table_of
-from pages.kit.stored import CARED_FOR, history_conditions
+from pages.kit.look import STATE_ICON, plain
+from pages.kit.names import dataset_name, model_name
+from pages.kit.navigation import link
+from pages.kit.section import draw_section
 from pages.kit.subjects import draw_comparison_link, in_results
-from pages.kit.tables import draw_as_table, draw_pager, draw_table, page_asked
 from pages.kit.visitor import draw_control
 from pages.runs.progress import draw_run_progress
 
-_PAGE = 50
-"""Conversations on one page of the list."""
-PAGE_NAME = "run_page"
-"""URL parameter of the page number."""
-_LISTED = 8
-"""Conversations that are visible without scrolling."""
-_FEW = 4
-"""Frameworks with at most this number of arms show their accuracy as numbers instead of a chart."""
-_ACCURACY = Section(
-    "Accuracy",
-    accuracy,
-    axis="Accuracy",
-    columns=(
-        "format",
-        "question_type",
-        "mean",
-        "ci_low",
-        "ci_high",
-        "n_cases",
-        "n_trials",
-        "n_excluded",
-        "excluded_by_reason",
-        "rule",
-    ),
-)
 _MOST_IN_A_LOG: Final = 3_000
 """The most conversations of a run whose Inspect log can be downloaded: it is made in memory."""
-_LISTED_ARMS: Final = ["vignette:mcq", "vignette:frq", "multi_turn:mcq", "multi_turn:frq"]
 
 
 def draw_run(run: RunProgress) -> None:
@@ -101,7 +55,8 @@ def draw_run(run: RunProgress) -> None:
         st.caption(f":material/sticky_note_2: {plain(label.note)}")
     if run.hypothesis:
         st.caption(f":material/lightbulb: Stated before the first call: {plain(str(run.hypothesis))}")
-    if run.answers:
+    draw_accuracy(run)
+    if run.done:
         draw_run_links(run)
     use_lines = [f"**{ROLE[role]}** {_tokens(use)}" for role, use in run.use.items()]
     if sources := dict.fromkeys(use.price_source for use in run.use.values() if use.price_source):
@@ -111,7 +66,6 @@ def draw_run(run: RunProgress) -> None:
         column.markdown("  \n".join(f"**{name}** {words}" for name, words in facts))
     columns[2].markdown(f"**Answers** {run.answers:,}, {run.excluded} excluded  \n**Failed trials** {run.failed}")
     columns[3].markdown("  \n".join(use_lines) or ("No call is stored." if unpriced(run) else "No model was called."))
-    _draw_accuracy(run)
     if run.done:
         box = st.expander(
             "Flow: from the cases to the answers that count",
@@ -122,7 +76,6 @@ def draw_run(run: RunProgress) -> None:
         if box.open:
             with box:
                 draw_section(FLOW, Selection(runs=[run.run_id]), name=f"flow_table_{run.run_id}", titled=False)
-    _draw_conversations(run)
 
 
 def _tokens(use: RoleUse) -> str:
@@ -141,9 +94,13 @@ def draw_run_links(run: RunProgress) -> None:
     run_id = run.run_id
     with st.container(horizontal=True, vertical_alignment="center"):
         link("accuracy", "Accuracy", "bar_chart", **in_results(run_id))
+        own = [quality for quality in qualities() if quality.frameworks and run.protocol in quality.frameworks()]
+        for quality in own or [quality for quality in qualities() if not quality.frameworks]:
+            cases = dataset_name(run.data_set)
+            link(quality.key, quality.title, "monitoring", datasets=cases, **in_results(run_id))
         link("failures", "Wrong answers", "troubleshoot", **in_results(run_id))
         link("conversations", "Conversations", "forum", **in_conversations([run_id]))
-        link("report", "Report", "fact_check", runs=run_id)
+        link("report", "Report", "fact_check", help="Of this run, or with others that you add.", runs=run_id)
         is_comparable = draw_comparison_link(run_id)
         if any(question_type in FREE for _, question_type in run.arms):
             link(
@@ -180,7 +137,7 @@ def draw_run_links(run: RunProgress) -> None:
                 draw_file_button(label)
             _draw_exchange(run, with_cases=with_cases)
     if not is_comparable:
-        st.caption("No comparable run: none has the same framework, cases, other seats, prompts and grader.")
+        st.caption("No comparable run: none has the same framework, cases, other players, prompts and grader.")
 
 
 def _inspect_log(run_id: str, with_cases: bool) -> bytes:
@@ -258,129 +215,3 @@ def _settings(run: RunProgress) -> Iterator[tuple[str, str]]:
         if cap := fw.speech.cap(run.settings, run.doctor):
             yield "Limit", cap
     yield "Seed", str(run.seed)
-
-
-def _draw_accuracy(run: RunProgress) -> None:
-    """Draw the accuracy of a run and the excluded answers by reason."""
-    if not (rows := accuracy_rows(run.run_id)):
-        return
-    fw = frameworks().get(run.protocol)
-    if fw is not None and len(fw.arms) <= _FEW:
-        _draw_few(run, rows)
-    elif any(row.estimate is not None for row in rows):
-        cases = max(row.n or 0 for row in rows)
-        draw_figure(
-            lambda dark: accuracy_chart(rows, dark=dark),
-            f"accuracy_{run.run_id}",
-            "Accuracy by format",
-            f"{model_name(run.doctor)} on {case_set_name(run)}, n = {cases:,} cases, 95 % "
-            f"intervals{choices_by(rows)}; run {run.run_id}.",
-        )
-    if reasons := sum((Counter(row.excluded) for row in rows), Counter[str]()):
-        st.caption(f":material/block: Not counted in any figure: {excluded_in_words(reasons)}.")
-    draw_as_table(table_of(Result("", tuple(rows)), {}, _ACCURACY), f"accuracy-{run.run_id}")
-
-
-def _draw_few(run: RunProgress, rows: list[Row]) -> None:
-    """Draw accuracy as numbers, for a framework with few arms, and the link to the framework's measures."""
-    on_paper = any(format_ == "vignette" for format_, _ in run.arms)
-    cases = dataset_name(run.data_set)
-    with st.container(horizontal=True, vertical_alignment="center", border=True, gap="medium"):
-        for row in rows:
-            question: QuestionType = row.label["question_type"]
-            setting = (
-                " on paper" if row.label["format"] == "vignette" else " after the conversation" if on_paper else ""
-            )
-            judged_by = (
-                RULE.get(row.label["rule"], "Judged by the grader") if question == "mcq" else "Judged by the grader"
-            )
-            basis_words = f"{row.n} cases, {row['n_trials']} trials, {row['n_excluded']} excluded"
-            if row.low is not None and row.high is not None:
-                basis_words = f"95 % interval {row.low:.3f}–{row.high:.3f}  \n{basis_words}"
-            with st.container(width="content", gap="xxsmall"):
-                st.metric(
-                    f"Accuracy{setting}, {QUESTION_TYPE[question].lower()}",
-                    "–" if row.estimate is None else f"{row.estimate:.3f}",
-                    help=f"{judged_by}: the mean over a case’s trials, then over cases.",
-                )
-                st.caption(basis_words)
-        if run.protocol in CARED_FOR:
-            link("care", "CARE", "volunteer_activism", datasets=cases)
-        else:
-            runs_by_condition = {condition.name: condition.runs for condition in history_conditions()}
-            name = next(
-                (name for key, name in unique_names(runs_by_condition).items() if run.run_id in runs_by_condition[key]),
-                None,
-            )
-            doctor = {} if name is None else {"models": name}
-            link("history", "History taking", "contact_support", cases=cases, **doctor)
-
-
-@cached_query(entries=32)
-def run_conversations(run_id: str, page: int) -> list[Conversation]:
-    """Return one page (from 0) of a run's conversations."""
-    with Store().read() as cursor:
-        return conversations(cursor, Selection(runs=[run_id]), limit=_PAGE, offset=page * _PAGE)
-
-
-def _draw_conversations(run: RunProgress) -> None:
-    st.header("Conversations", anchor=False)
-    pages = max(1, -(-run.done // _PAGE))
-    page = min(page_asked(PAGE_NAME), pages)
-    draw_pager(PAGE_NAME, page, pages)
-    conversations = run_conversations(run.run_id, page - 1)
-    if not conversations:
-        st.caption("No conversation has finished yet.")
-        return
-    flags = next((q.flags for q in qualities() if q.frameworks and run.protocol in q.frameworks()), None)
-    failed = None if flags is None else ask(flags, Selection(runs=[run.run_id]))
-    draw_table(
-        conversations_table(conversations, run.protocol, failed),
-        f"conversations_{run.run_id}",
-        on_row=lambda row: lead_to(
-            "conversations", trial=conversations[row].trial_id, **in_conversations([run.run_id])
-        ),
-        height="content" if len(conversations) <= _LISTED else 35 * _LISTED,
-        download="",
-    )
-    st.caption("Choose a row to read, replay or debug its conversation.")
-
-
-def conversations_table(
-    conversations: list[Conversation], protocol: str = "", failed: Mapping[str, str] | None = None
-) -> pd.DataFrame:
-    """Return a row for each conversation; ``failed`` maps trials to failures in words, for frameworks under CARE."""
-    arms = sorted(
-        {name for conversation in conversations for name in conversation.verdicts if name in _LISTED_ARMS},
-        key=_LISTED_ARMS.index,
-    )
-    return pd.DataFrame(
-        [
-            {
-                "Case": conversation.case_key.partition("/")[2],
-                **({} if failed is not None else {"Specialty": conversation.specialty}),  # the failures need its space
-                "Trial": conversation.trial + 1,
-                "Right answer": conversation.answer,
-                **{
-                    arm_in_words(name): VERDICT[verdict][0]
-                    if (verdict := conversation.verdicts.get(name)) in VERDICT
-                    else "–"
-                    for name in arms
-                },
-                "Doctor's turns": conversation.doctor_turns,
-                "Ended by": _ended_by(conversation, protocol),
-                **({} if failed is None else {"Failure": failed.get(conversation.trial_id, "")}),
-            }
-            for conversation in conversations
-        ]
-    )
-
-
-def _ended_by(conversation: Conversation, protocol: str) -> str:
-    if conversation.end_reason is None:
-        return "No conversation"
-    fw = frameworks().get(protocol)
-    if fw is None or conversation.end_reason != "turn_cap":
-        return END_SHORT[conversation.end_reason]
-    labels = (extra_of(info, "label") for info in options_of(fw.settings).values())
-    return next((label for label in labels if label.startswith("Limit")), END_SHORT["turn_cap"])

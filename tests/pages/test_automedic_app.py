@@ -13,6 +13,8 @@ from core.datasets.select import select
 from core.jobs.begun import find_header
 from core.store.database import Store
 from core.store.queries.profiles import add_profiles
+from core.store.queries.trials import conversations
+from core.store.selection import Selection
 from core.text.profiles import Generated, Prepared
 from pages.runs.form import left_out_words
 from tests.support.campaigns import metrics, run_ids, stop_all
@@ -147,10 +149,7 @@ def test_two_doctors_end_side_by_side_under_the_strict_rule(open_page: Open) -> 
     speed.set_value("At once").run()
     run_until(app, lambda a: has_button(a, "New consultation"))
     assert trouble(app) == []
-    (table,) = [frame.value for frame in app.dataframe]
-    rows = dict(zip(table["Figure"], table.iloc[:, 1], strict=True))
-    assert {"Questions", "Facts uncovered, by words in common", "Empathy", "Vignette · Multiple choice"} <= set(rows)
-    assert rows["Empathy"].endswith(" of 5")
+    assert "Empathy" in words(app)
     assert "facts that patient and staff can tell" in words(app)
 
 
@@ -209,13 +208,13 @@ def test_a_campaign_of_the_form_is_the_command_lines(open_page: Open, capsys: py
     text = words(app).replace("\\", "")
     assert "**Clinical staff** Reference clinical staff" in text
     assert "**Limit** 2 turns" in text
-    accuracies = {f"Accuracy {when}, multiple choice" for when in ("on paper", "after the conversation")}
-    assert accuracies <= set(metrics(app))
+    assert list(app.dataframe[1].value["Format"]) == ["Vignette", "Multi-turn"]
     (care,) = [link.proto for link in app.get("page_link") if link.proto.page == "quality"]
-    assert care.query_string == "quality_part=CARE&datasets=Library"
-    conversations = app.dataframe[2].value
-    assert list(conversations["Ended by"]) == ["Limit of turns"] * 2
-    assert list(conversations["Doctor's turns"]) == [2, 2]
+    assert care.query_string == "quality_part=CARE&datasets=Library&cases=library&models=reference%2Fbayes"
+    (run_id,) = run_ids()
+    with Store().read() as cursor:
+        played = conversations(cursor, Selection(runs=[run_id]))
+    assert [(each.end_reason, each.doctor_turns) for each in played] == [("turn_cap", 2)] * 2
     command = "run --protocol automedic --doctor reference/bayes --cap 2 --trials 1 --sample 2 --fresh"
     assert main(command.split()) == 0
     capsys.readouterr()
@@ -224,16 +223,11 @@ def test_a_campaign_of_the_form_is_the_command_lines(open_page: Open, capsys: py
 
 
 @pytest.mark.slow
-def test_the_conversations_of_a_run_name_their_failures(stored: Store, open_page: Open) -> None:
+def test_the_answers_of_a_run_are_counted_by_the_strict_rule(stored: Store, open_page: Open) -> None:
     app = open_page("runs", run=RUN)
     assert trouble(app) == []
-    conversations = app.dataframe[2].value
-    assert list(conversations["Failure"]) == ["Role-breaking, Abrupt end, Invalid answer", "Abrupt end, Invalid answer"]
-    assert list(conversations["Multi-turn · Multiple choice"]) == ["Several diagnoses", "No diagnosis"], (
-        "by the strict rule"
-    )
-    assert metrics(app)["Accuracy after the conversation, multiple choice"] == "0.000"
-    assert metrics(app)["Accuracy on paper, multiple choice"] == "1.000"
+    table = app.dataframe[1].value
+    assert dict(zip(table["Format"], table["Accuracy"], strict=True)) == {"Vignette": 1.0, "Multi-turn": 0.0}
 
 
 def test_nothing_left_out_is_said_too() -> None:

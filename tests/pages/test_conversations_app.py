@@ -162,7 +162,7 @@ def test_a_conversation_is_read_with_answers_rules_and_the_other_trials(filled: 
     assert "It :orange-background[ITCHES], \\<b\\>doctor" in text
     assert "2 of 2 found" in text
     assert "ended by: final diagnosis, 1 doctor turn" in text
-    assert ":gray[substring rule] :green-badge[:material/check_circle: Correct]" in text
+    assert ":gray[contains the choice] :green-badge[:material/check_circle: Correct]" in text
     assert ":gray[strict rule] :orange-badge[:material/stacks: Several diagnoses]" in text
     assert "Read as: Eczema, Psoriasis" in text
     assert "A person with a rash\\." in text

@@ -80,7 +80,7 @@ def test_a_missing_key_is_named_and_the_seats_beside_a_model_are_its_own_and_cou
     for role in ("patient", "grader", "summariser"):
         assert app.selectbox(key=f"debug_{role}").options[0] == "Default: openai/mine (the doctor’s own model)"
     # 7 questions, 7 replies, a summary and 8 answers, of which the grader reads 4 in 2 steps
-    assert f"8 arms × 1 trial. About {7 + 7 + 1 + 8 + 4 * 2} calls" in words(app)
+    assert f"8 questions × 1 trial. About {7 + 7 + 1 + 8 + 4 * 2} calls" in words(app)
     app.segmented_control(key="debug_size").set_value("all").run()
     # 7 questions and 24 answers, 7 replies, 6 free responses, 6 of many choices and the closing diagnosis in 2 steps,
     # 6 of three in 3, a summary
@@ -96,7 +96,7 @@ def test_a_first_visitor_runs_the_arms_of_the_paper_once_and_can_choose_others(o
     app = open_page("debugger")
     assert trouble(app) == []
     assert not button(app, RUN).disabled
-    assert "8 arms × 1 trial. No model is called" in words(app)
+    assert "8 questions × 1 trial. No model is called" in words(app)
     assert not app.dataframe
     app.pills(key="debug_formats_craftmd").set_value(["vignette", "multi_turn"])
     app.pills(key="debug_types_craftmd").set_value(["mcq", "frq"]).run()
@@ -155,7 +155,7 @@ def test_a_cell_shows_every_message_and_the_raw_reply(open_page: Open, provider:
     app.segmented_control(key="debug_view").set_value("back").run()
     assert code(app) == ["**Final Diagnosis:** Stable angina"]
     app.segmented_control(key="debug_view").set_value("grading").run()
-    assert "Read as: **Stable angina**" in words(app)
+    assert "Read as: Stable angina" in words(app)
     assert ":red-badge[:material/cancel: Incorrect]" in words(app)
 
 
@@ -225,7 +225,7 @@ def test_an_edited_prompt_becomes_a_pack_that_can_be_chosen(open_page: Open) -> 
     app = open_page("debugger", run=run.run_id)
     assert "Edit a template first." in words(app)
     app.text_input(key="debug_pack_own_name").set_value("../evil").run()
-    button(app, "Make the pack").click().run()
+    button(app, "Save the copy").click().run()
     (refused,) = trouble(app)
     assert "is no name for a prompt pack" in refused
     app = edit(app, "System", "Only this once.")
@@ -237,7 +237,7 @@ def test_an_edited_prompt_becomes_a_pack_that_can_be_chosen(open_page: Open) -> 
     assert "1 message is changed." in words(app)
     assert r"with changes in answer\_system\.md" in words(app)
     app.text_input(key="debug_pack_save_name").set_value("heart").run()
-    button(app, "Save the pack").click().run()
+    button(app, "Save the prompts").click().run()
     assert trouble(app) == []
     prompt = load_pack("heart").render("answer_system", specialty="Neurology")
     assert prompt == "You are an AI doctor specialised in Neurology. Think of the heart."
@@ -253,12 +253,12 @@ def test_an_edited_prompt_becomes_a_pack_that_can_be_chosen(open_page: Open) -> 
 def test_an_edit_is_run_in_every_arm_beside_the_run_before_and_sessions_are_listed_by_name(open_page: Open) -> None:
     run = bench()
     app = open_page("debugger", run=run.run_id)
-    button(app, "Run all arms again").click().run()
+    button(app, "Ask every question again").click().run()
     assert "Nothing is edited yet" in words(app)
     (box,) = [area for area in app.text_area if area.label == "Vignette"]
     box.set_value("A 30-year-old woman has had an itchy rash on both hands for two days.").run()
-    assert "3 arms × 2 trials with the same seeds. No model is called" in words(app)
-    button(app, "Run all arms again").click().run()
+    assert "3 questions × 2 trials with the same seeds. No model is called" in words(app)
+    button(app, "Ask every question again").click().run()
     run_until(app, lambda a: not has_button(a, "Stop"))
     assert trouble(app) == []
     assert "**Before and after the edit**" in words(app)
@@ -276,7 +276,7 @@ def test_an_edit_is_run_in_every_arm_beside_the_run_before_and_sessions_are_list
     listed = app.dataframe[0].value
     assert list(listed["Name"].fillna("")) == ["Without the heart", ""]
     assert list(listed["Case"]) == ["Cardiology · cardiology-1 · edited", "Cardiology 1 · 31-year-old male"]
-    assert list(listed["Cast"]) == ["reference cast"] * 2
+    assert list(listed["Players"]) == ["rules, no model"] * 2
 
 
 @pytest.mark.slow
@@ -286,8 +286,7 @@ def test_a_link_opens_a_stored_run_and_a_single_trial(open_page: Open) -> None:
     st.cache_resource.clear()  # as after a restart
     stored = open_page("debugger", run=run.run_id, cell="2:multi_turn:frq")
     assert matrix(stored) == matrix(before)
-    assert stored.selectbox(key="debug_arm").value == ("multi_turn", "frq")
-    assert stored.selectbox(key="debug_trial").value == 1
+    assert stored.selectbox(key="debug_cell").value == "2:multi_turn:frq"
     single = open_page("debugger", trial=run.trials[1].trial_id)
     assert {arm: cells[0] for arm, cells in matrix(single).items()} == {a: c[1] for a, c in matrix(before).items()}
     assert trouble(single) == []
@@ -297,14 +296,14 @@ def test_a_link_opens_a_stored_run_and_a_single_trial(open_page: Open) -> None:
 def test_a_cell_is_chosen_by_controls_and_address_and_one_that_is_not_there_gives_way(open_page: Open) -> None:
     run = bench()
     for cell in ("9:vignette:mcq", "nonsense"):
-        app = open_page("debugger", run=run.run_id, cell=cell, step="no:step", view="nothing", rule="none", left="x")
+        app = open_page("debugger", run=run.run_id, cell=cell, step="no:step", view="nothing", rule="none")
         assert trouble(app) == []
         assert "· trial 1" in words(app)
     app = open_page("debugger", run=run.run_id, cell="1:vignette:mcq")
-    app.selectbox(key="debug_trial").set_value(1).run()
+    app.selectbox(key="debug_cell").set_value("2:vignette:mcq").run()
     assert app.query_params["cell"] in ("2:vignette:mcq", ["2:vignette:mcq"])
     assert "Vignette · Multiple choice · trial 2" in words(app)
-    app.selectbox(key="debug_arm").set_value(("multi_turn", "frq")).run()
+    app.selectbox(key="debug_cell").set_value("2:multi_turn:frq").run()
     assert "Multi-turn · Free response · trial 2" in words(app)
 
 

@@ -73,6 +73,7 @@ def test_from_a_pasted_vignette_to_two_branches(page: Page) -> None:
     case = next(case for case in library() if case.case_key == "library/cardiology-1")
     page.get_by_text("Paste a vignette", exact=True).click()
     write(page, "Vignette, or the whole question", as_plain_text(case))
+    page.get_by_text("Edit its parts", exact=True).click()
     expect(page.get_by_role("textbox", name="Right answer")).to_have_value(case.answer)
     expect(page.get_by_role("textbox", name="Question", exact=True)).to_have_value(case.question)
 
@@ -80,13 +81,13 @@ def test_from_a_pasted_vignette_to_two_branches(page: Page) -> None:
     expect(button(page, "Download the matrix").first).to_be_visible(timeout=LONG)  # only there when the run is over
     settle(page)
     assert "run=" in page.url
-    choose(page, "Arm", "Vignette · Free response")
+    choose(page, "Answer", "Vignette · Free response")
     expect(page.get_by_role("heading", name="Vignette · Free response · trial 1")).to_be_visible()
     expect(page.get_by_text("prompts/craftmd/answer_system.md").first).to_be_visible()
     look_at(page, "Grading")
     expect(page.get_by_text("Read as:")).to_be_visible()
 
-    page.get_by_text("Messages of this step", exact=True).click()
+    page.get_by_text("Branch from this step", exact=True).click()
     write(page, re.compile("^System · Instructions"), "You are a doctor who never forgets the bones.")
     write(page, re.compile("^User · Case"), f"A patient's case:\nA 30-year-old man. {NEW_WORDS}")
     expect(page.get_by_text("2 messages are changed.")).to_be_visible()
@@ -101,7 +102,7 @@ def test_from_a_pasted_vignette_to_two_branches(page: Page) -> None:
     page.reload()  # the address brings back run and cell
     settle(page)
     expect(page.get_by_role("heading", name="Vignette · Free response · trial 1")).to_be_visible()
-    page.get_by_text("Messages of this step", exact=True).click()
+    page.get_by_text("Branch from this step", exact=True).click()
     choose(page, "Branch from message", "4 · Patient")
     write(page, "What the patient says there", "No, I have no idea. It comes and goes.")
     button(page, "Branch from here").click()

@@ -23,10 +23,9 @@ from core.store.database import Store
 from core.store.queries.fact_sets import facts_saved
 from core.store.queries.judged_facts import JudgedPatient, PatientVerdict
 from core.text.facts import facts_of
-from pages.debugger.matrix import MARK, address_of, cells_frame, matrix_frame
+from pages.debugger.matrix import address_of, cells_frame, matrix_frame
 from pages.kit.case.facts import coverage, facts_from, facts_table, outcomes_of
 from pages.kit.case.why import attribution_of, belief_chart, belief_frame, belief_sentences, wrong_in
-from pages.kit.look import VERDICT
 from pages.kit.texts import one_side
 from tests.core.store.builders import answered, graded, invalid
 from tests.support.fake_provider import running
@@ -67,18 +66,13 @@ def test_a_cell_stands_in_the_address_with_its_trial_counted_from_one() -> None:
     assert address_of(MatrixCell("multi_turn", "frq", 2)) == "3:multi_turn:frq"
 
 
-def test_every_verdict_has_a_mark_of_its_own_that_needs_no_colour() -> None:
-    assert set(MARK) == set(VERDICT)
-    assert len(set(MARK.values())) == len(MARK)
-
-
 def test_the_matrix_counts_what_counts_and_says_what_is_missing() -> None:
     first = [answered(), graded("correct"), invalid("provider_error", "vignette", "frq")]
     second = [answered(), graded("incorrect"), answered("vignette", "frq")]
     rows = matrix({0: first, 1: second, 2: []}, [("vignette", "frq"), ("multi_turn", "frq")])
     frame = matrix_frame(rows, "mcq_loose")
     assert list(frame.columns) == ["Format", "Question", "Trial 1", "Trial 2", "Trial 3", "Correct"]
-    assert list(frame.iloc[0]) == ["Vignette", "Free response", "– Provider failed", "… Grading", "·", "–"]
+    assert list(frame.iloc[0]) == ["Vignette", "Free response", "– Provider error", "… Grading", "·", "–"]
     assert list(frame.iloc[1]) == ["Multi-turn", "Free response", "✓ Correct", "✗ Incorrect", "·", "1 of 2"]
     cells = cells_frame(rows)
     assert len(cells) == 6
@@ -209,11 +203,9 @@ def test_facts_are_judged_by_a_model_and_a_saved_list_counts(open_page: Open) ->
         run_until(app, lambda a: "1" in [metric.value for metric in a.metric if metric.label == "Invented"])
         assert len(provider.bodies) == 1
     assert {m.label: m.value for m in app.metric if m.label in ("Asked", "Never asked")} == {
-        "Asked": "1 of 2",
+        "Asked": "1",
         "Never asked": "1",
     }
-    marks = next(frame.value for frame in app.dataframe if "Mark" in frame.value.columns)
-    assert list(marks["Mark"]) == ["✓ Asked", "✗ Never asked", "– Not for the patient"]
     assert "Invented]" in words(app)
     assert "judge (prompts" in words(app)
 

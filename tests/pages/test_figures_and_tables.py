@@ -9,12 +9,11 @@ import pytest
 from core.measures.accuracy import report
 from core.measures.base import Columns, Result, Row, Section
 from core.store.queries.trials import Conversation
-from pages.kit.campaigns import accuracy_chart
+from pages.kit.campaigns import ACCURACY, accuracy_chart
 from pages.kit.conversation_list import newest_table
 from pages.kit.look import QUESTION_COLOUR
 from pages.kit.names import model_name
 from pages.kit.section import table_of
-from pages.runs import run as run_view
 
 
 def row(format_: str, question_type: str, mean: float | None, ci: tuple | None = None, **excluded: int) -> Row:
@@ -68,7 +67,7 @@ def test_error_bars_stand_out_from_a_dark_page() -> None:
 
 
 def test_the_table_has_plain_heads_and_every_row() -> None:
-    table = table_of(Result("", tuple(ROWS)), {}, run_view._ACCURACY)
+    table = table_of(Result("", tuple(ROWS)), {}, ACCURACY)
     heads = ["Format", "Question", "Accuracy", "Low", "High", "Cases", "Trials", "Excluded", "Why", "Rule"]
     assert list(table.columns) == heads
     assert list(table["Format"]) == ["Multi-turn", "Vignette", "Vignette", "Multi-turn"]
@@ -110,25 +109,6 @@ def conversation(**changes) -> Conversation:
         "verdicts": {"multi_turn:frq": "correct", "vignette:mcq": "incorrect", "exam_only:frq": "correct"},
     }
     return Conversation(**{**given, **changes})
-
-
-def test_conversations_are_listed_in_words() -> None:
-    table = run_view.conversations_table(
-        [conversation(), conversation(trial=1, end_reason=None, doctor_turns=None, verdicts={})]
-    )
-    assert list(table.columns) == [
-        "Case",
-        "Specialty",
-        "Trial",
-        "Right answer",
-        "Vignette · Multiple choice",
-        "Multi-turn · Free response",
-        "Doctor's turns",
-        "Ended by",
-    ]
-    assert list(table["Trial"]) == [1, 2]
-    assert list(table["Ended by"]) == ["No question", "No conversation"]
-    assert list(table["Multi-turn · Free response"]) == ["Correct", "–"]
 
 
 def test_watched_consultations_are_listed_with_their_verdicts() -> None:

@@ -55,8 +55,8 @@ def test_a_first_visitor_finds_a_chosen_case_and_one_enabled_start_button(open_p
     assert app.selectbox(key="live_case").value == "library/cardiology-1"
     assert app.selectbox(key="live_doctor").value == "reference/bayes"
     assert [b.key for b in app.button] == [
-        *(f"live_{key}" for key in demonstration()),
         None,
+        *(f"live_{key}" for key in demonstration()),
         *(f"get_{name}" for name in OFFERS),
     ]
     assert not button(app, START).disabled

@@ -114,13 +114,15 @@ def test_a_campaign_is_the_command_lines_and_shown_as_what_it_is(
     text = words(form)
     assert "**Solver** Reference solver" in text.replace("\\", "")
     assert "**Limit** none: it asks for every item" in text
-    assert {"Accuracy, multiple choice", "Accuracy, free response"} <= set(metrics(form))
-    assert "2 cases, 2 trials, 0 excluded" in text
-    (listed, _, conversations) = [frame.value for frame in form.dataframe]
+    (listed, accuracy) = [frame.value for frame in form.dataframe]
+    assert list(accuracy["Question"]) == ["Multiple choice", "Free response"]
+    assert [list(accuracy[column]) for column in ("Cases", "Trials", "Excluded")] == [[2, 2], [2, 2], [0, 0]]
     assert list(listed["Framework"]) == ["Consultation"]
-    assert list(conversations["Ended by"]) == ["No question"] * 2
+    with Store().read() as cursor:
+        played = conversations(cursor, Selection(runs=[run_id]))
+    assert [conversation.end_reason for conversation in played] == ["no_question"] * 2
     items = [len(itemized(case).items) for case in select("library", sample=2)]
-    assert sorted(conversations["Doctor's turns"]) == sorted(n + 1 for n in items)
+    assert sorted(conversation.doctor_turns or 0 for conversation in played) == sorted(n + 1 for n in items)
     _the_history_page_opens_on_this_doctor(form, open_page)
     _the_conversation_is_said_to_be_what_it_was(run_id, open_page)
     command = f"run --protocol consultation --doctor {ORACLE} --cap 3 --arms all --trials 1 --sample 2 --fresh"
@@ -133,7 +135,7 @@ def test_a_campaign_is_the_command_lines_and_shown_as_what_it_is(
 def _the_history_page_opens_on_this_doctor(app: AppTest, open_page: Open) -> None:
     (link,) = [link for link in app.get("page_link") if link.proto.page == "quality"]
     query = dict(parse_qsl(link.proto.query_string))
-    assert query == {"cases": "Library", "models": "Oracle, reversed order"}
+    assert query == {"datasets": "Library", "cases": "library", "models": ORACLE}
     history = open_page("history", **query)
     assert trouble(history) == []
     assert [m.value for m in history.multiselect if m.key == "models"] == [[ORACLE]]
@@ -176,5 +178,4 @@ def test_an_interrupted_campaign_is_resumed(open_page: Open, database: Path) -> 
     await_end(2)
     run_until(app, lambda a: "Complete: 2 of 2 trials" in words(a))
     assert trouble(app) == []
-    assert list(app.dataframe[2].value["Ended by"]) == ["No question"] * 2
     assert "**Conversation** none" in words(app)

@@ -53,7 +53,9 @@ class CraftMdSettings(FrameworkSettings):
     """Settings of CRAFT-MD."""
 
     max_messages: int | None = option(
-        30, "Cap of a conversation's messages, the doctor's prompt counted as one; 0: none.", label="Limit of messages"
+        30,
+        "Most messages of a conversation, the doctor's prompt counted as one; 0: no limit.",
+        label="Limit of messages",
     )
     persona: str = option("", "How the patient speaks, such as anxious,A,poor,caregiver.", place="patient")
     probe: bool = option(

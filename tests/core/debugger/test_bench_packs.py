@@ -61,7 +61,7 @@ def test_an_invalid_name_is_refused(name: str) -> None:
         ({"doctor": "{% if %}"}, "no valid Jinja2"),
         ({"doctor": '{{ cycler.__init__.__globals__.os.popen("true").read() }}'}, "no safe template"),
         ({"doctor": "{{ answer }}"}, "cannot use answer: its inputs are specialty"),
-        ({"nurse": "Hello."}, "has no nurse.md"),
+        ({"nurse": "Hello."}, "have no nurse.md"),
     ],
 )
 def test_a_template_that_cannot_be_rendered_is_refused(edits: dict[str, str], words: str) -> None:
@@ -119,7 +119,7 @@ def test_a_changed_pack_is_not_copied_and_has_no_template(fake_provider_thread: 
     assert prompt_of(message) is None  # messages of the dialogue have no template
     a_pack("mine", doctor="Changed.")
     assert prompt_of(system) is None
-    with pytest.raises(UsageError, match="The prompt pack mine has changed since this run"):
+    with pytest.raises(UsageError, match="The prompts mine have changed since this run"):
         pack_from_trial(run.trials[0].trial_id, "as-it-was")
 
 
@@ -159,7 +159,7 @@ def test_a_pack_without_kinds_of_questions_still_works(fake_provider_thread: Fak
     a_pack(
         "before", answer_frq="Changed.", answer_system="Changed.", grader_extract="Changed.", grader_judge="Changed."
     )
-    assert "has changed" in steps(run.record(0))["answer:vignette:frq"].note
+    assert "have changed" in steps(run.record(0))["answer:vignette:frq"].note
     assert sent_in(steps(run.record(0))) == sent
 
 

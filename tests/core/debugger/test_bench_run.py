@@ -157,7 +157,7 @@ def test_a_failed_arm_is_excluded_and_the_others_continue(fake_provider_thread: 
     [
         ({"cases": ()}, "one case at a time"),
         ({"cases": (CASE, CASE)}, "one case at a time"),
-        ({"names": CastNames("human")}, "human"),
+        ({"names": CastNames("human")}, "cannot wait for a person"),
         ({"names": CastNames("openai/gpt-4o")}, "OPENAI_API_KEY"),
         ({"names": CastNames("unknown/x")}, "No model is called"),
         ({"protocol": "consultation"}, "does not ask vignette:mcq"),

@@ -197,7 +197,7 @@ def test_after_a_change_of_the_pack_steps_still_show_the_sent_prompts(fake_provi
     assert after["ask:2"].messages[0].content == "Ask as a Dermatology doctor."
     assert after["ask:2"].messages == before["ask:2"].messages  # with the hash of the file at that time
     assert [m.turn for m in after["ask:2"].messages[1:]] == [0, 1]
-    assert "has changed since this run" in after["ask:2"].note
+    assert "have changed since this run" in after["ask:2"].note
     assert {key: step.sent for key, step in after.items() if step.call} == {
         key: step.sent for key, step in before.items() if step.call
     }

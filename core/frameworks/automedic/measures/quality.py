@@ -29,14 +29,14 @@ from core.frameworks.automedic.measures.report import (
     WEIGHTS,
 )
 from core.frameworks.automedic.measures.studies import SECTIONS as STUDIES
-from core.frameworks.automedic.queries import CAUSES, FAILURE_NAMES, RULES, CareQuestion, failures, trial_rows
+from core.frameworks.automedic.queries import CAUSES, FAILURE_NAMES, RULES, CareQuestion
 from core.frameworks.starts import REVIEW, campaign_of
 from core.measures.base import Row
 from core.measures.preferences import PREFERENCES
 from core.measures.quality import ASKED, Control, Quality, View, Words
-from core.store.database import Cursor, Store
+from core.store.database import Store
 from core.store.queries.runs import run_records
-from core.store.selection import Selection, staffed
+from core.store.selection import staffed
 from core.words import counted
 
 
@@ -76,15 +76,6 @@ def questions_asked(store: Store) -> dict[CareQuestion, str]:
     asked = {question for run in records for _, question in run.arms}
     names: dict[CareQuestion, str] = {"mcq": "With choices", "frq": "Free response"}
     return {question: name for question, name in names.items() if question in asked and question in RULES}
-
-
-def failures_of_trials(cursor: Cursor, selection: Selection) -> dict[str, str]:
-    """Return trial → its failures by CARE’s rules in words, for the trials that have any."""
-    kinds: dict[str, list[str]] = {}
-    for question_type in RULES:
-        for failure in failures(cursor, trial_rows(cursor, selection, question_type)):
-            kinds.setdefault(failure.trial_id, []).append(FAILURE_NAMES[failure.kind])
-    return {trial_id: ", ".join(dict.fromkeys(of_trial)) for trial_id, of_trial in kinds.items()}
 
 
 def weights_offered(store: Store) -> dict[str, str]:
@@ -163,6 +154,5 @@ QUALITY: Final = Quality(
     "staff need no key.",
     starts=(campaign_of("automedic"),),
     frameworks=staffed,
-    flags=failures_of_trials,
     rank=2,
 )
