@@ -27,7 +27,7 @@ from pages.cases.suitability import draw_suitability, draw_suitability_by_set, p
 from pages.kit.cases import clear_parameters
 from pages.kit.look import counted, maker_words, plain
 from pages.kit.names import dataset_name
-from pages.kit.page import draw_sections, show
+from pages.kit.page import draw_tabs, show
 from pages.kit.section import draw_section
 from pages.kit.tables import draw_table
 from pages.kit.visitor import only
@@ -242,7 +242,7 @@ def draw_data_set(data_set: Overview) -> None:
         "Items": lambda: draw_items(data_set.name, entries),
         "Record": lambda: draw_about(data_set),
     }
-    draw_sections(sections, "cases_tab")
+    draw_tabs(sections, "cases_tab")
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ RULE = {
     "frq_top3": "Any of three",
 }
 RULE_SHORT = {
-    "usual": "framework’s rule", "mcq_loose": "substring rule", "mcq_strict": "strict rule", "mcq_graded": "grader",
+    "usual": "framework’s rule", "mcq_loose": "contains it", "mcq_strict": "strict rule", "mcq_graded": "grader",
     "mcq_many": "grader", "frq": "", "frq_top3": "",
 }  # fmt: skip
 _MARKS: dict[Verdict, tuple[str, str]] = {

@@ -7,8 +7,7 @@ from core.measures.registry import sections
 from core.measures.repeatability import POWER, REPEATABILITY
 from core.measures.spend import SPEND
 from pages.kit.choice import draw_chosen
-from pages.kit.page import draw_sections as draw_tabs
-from pages.kit.page import lead_from, show
+from pages.kit.page import draw_tabs, lead_from, show
 from pages.quality.care.page import draw_care
 from pages.quality.history.page import draw_history
 from pages.quality.rubrics import draw_rubrics

@@ -111,7 +111,7 @@ def draw_profile(view: CareView) -> None:
     view.draw(SUMMARY, options=options)
     if any(not row.source for row in result.figures):
         view.draw(ACCURACIES, options={"by": aggregation})
-        draw_conditions_behind({row.label["model"] for row in result.figures}, view.selection, "these models")
+        draw_conditions_behind({row.label["model"] for row in result.figures}, view.selection)
 
 
 def across_chart(chart: Callable[..., go.Figure], view: CareView) -> Chart:

@@ -23,7 +23,7 @@ from core.store.selection import Selection
 from pages.kit.cached import read
 from pages.kit.controls import choose
 from pages.kit.empty import draw_no_match
-from pages.kit.figures import draw_conditions, draw_setting_differences
+from pages.kit.figures import draw_conditions
 from pages.kit.names import model_name
 from pages.kit.navigation import link
 from pages.kit.notes import basis
@@ -128,9 +128,7 @@ def draw_comparison(selection: Selection, row: FilterRow) -> None:
         name="history_differences",
         titled=False,
     )
-    draw_setting_differences(
-        {model: names[model] for model in (first, second)}, basis(compared).conditions, "these two"
-    )
+    draw_conditions({model: names[model] for model in (first, second)}, basis(compared).conditions, "these two")
 
 
 def draw_patients(selection: Selection) -> None:

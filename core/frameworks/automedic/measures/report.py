@@ -357,9 +357,8 @@ PROFILE = _section(
     series="model",
     place="model",
     figure="measure",
-    caption=f"{_FORMULA} {PUBLISHED_WORDS}",
     folded=True,
-    help=" ".join(f"{name}: {words}" for name, words in PART_WORDS.values()),
+    help=" ".join([_FORMULA, PUBLISHED_WORDS, *(f"{name}: {words}" for name, words in PART_WORDS.values())]),
 )
 BY_DATASET = _section(
     "The four parts by data set",
@@ -369,7 +368,6 @@ BY_DATASET = _section(
     series="model",
     place="dataset",
     figure="measure",
-    caption=f"{_FORMULA} {PUBLISHED_WORDS}",
     folded=True,
     help=PROFILE.help,
 )
