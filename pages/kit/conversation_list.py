@@ -73,10 +73,14 @@ def conversations_table(
     columns: dict[str, Callable[[Conversation], Any]] = {}
     for head in dict.fromkeys(heads):
         if head in judged:
-            columns[arm_in_words(head)] = lambda one, answer=head: verdict_in_brief(one.verdicts.get(answer))
+            columns[arm_in_words(head)] = _verdict_on(head)
         elif head not in ARMS:
             columns[head] = values[head]
     return pd.DataFrame([{head: value(one) for head, value in columns.items()} for one in listed])
+
+
+def _verdict_on(answer: str) -> Callable[[Conversation], str]:
+    return lambda conversation: verdict_in_brief(conversation.verdicts.get(answer))
 
 
 def trial_of_case(conditions: Iterable[Condition], model: str, case_key: str, key: str) -> str:

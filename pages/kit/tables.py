@@ -81,6 +81,7 @@ def draw_table(
     ):
         mark(marked)
     opens = on_row is not None or on_cell is not None
+    choosing: Any = forward_click if opens else "ignore"
     if _CASE in shown_rows:
         names = shown_rows[_CASE].map(case_name, na_action="ignore")
         if names.nunique() == shown_rows[_CASE].nunique():  # otherwise two cases would have one name
@@ -102,7 +103,7 @@ def draw_table(
         placeholder="–",
         height=height or ("content" if len(table) <= _WHOLE else "auto"),
         alt=alt,
-        on_select=forward_click if opens else "ignore",
+        on_select=choosing,
         selection_mode=["single-row", "single-cell"] if on_cell is None else "single-cell",
     )
     if len(table) > MOST_ROWS:
