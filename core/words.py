@@ -64,14 +64,14 @@ VERDICT: dict[Verdict, str] = {
 END: dict[EndReason, str] = {
     "final_diagnosis": "the doctor gave a final diagnosis",
     "no_question": "the doctor’s message had no question",
-    "turn_cap": "the cap was reached",
+    "turn_cap": "the message limit was reached",
     "end_tag": "the doctor closed it",
     "no_tag": "the doctor’s message could not be passed on",
     "refusal": "the provider refused",
     "error": "the provider failed",
     "not_recorded": "of a reason that the imported log does not record",
 }
-"""Reason of the end in words, to follow "because"; a protocol caps messages or questions."""
+"""Reason of the end in words, to follow "because"; a protocol limits messages or questions."""
 
 
 class _Roles(dict[RoleName, str]):

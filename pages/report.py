@@ -35,7 +35,7 @@ from pages.kit.controls import choose, choose_several
 from pages.kit.empty import draw_empty
 from pages.kit.jobs import draw_work
 from pages.kit.look import in_callback, plain
-from pages.kit.page import draw_sections, show
+from pages.kit.page import draw_tabs, show
 from pages.kit.visitor import only
 
 _STATE: dict[State, str] = {
@@ -154,7 +154,7 @@ def _draw_evaluation(evaluation: Evaluation, chosen: Sequence[str], read_at: flo
             )
         _draw_again(chosen, read_at)
     sections = {"In short": _draw_first_page, "Items and fields": _draw_items, "Figures": _draw_figures}
-    draw_sections(sections, "report_tab", evaluation)
+    draw_tabs(sections, "report_tab", evaluation)
 
 
 def _draw_first_page(evaluation: Evaluation) -> None:

@@ -27,6 +27,8 @@ _LINE = 16
 """Pixels of a line of a row's label."""
 _HEAD, _ABOVE = 26, 110
 """Pixels above panels for their titles, and pixels of a figure outside its panels if the legend is on top."""
+_TALL, _GAP = 560, 8
+"""Pixels of a figure from which on its legend is on top, and then between legend and marks."""
 _BETWEEN, _BELOW = 96, 110
 """Pixels between rows of panels, for the axis above and the title below; labels of bars are slanted."""
 
@@ -236,11 +238,15 @@ def _in_panels(
         trace["showlegend"] = trace.get("showlegend", True) and trace["name"] not in names
         names.add(trace["name"])
     layout |= {"font": {"size": 13}, "legend": LEGEND}
+    head = _HEAD if titles else 0
+    down = -(-len(titles) // _across(len(titles))) if titles else 1
+    total = down * height + (down - 1) * between
+    if down > 1 or (total > _TALL and layout.get("showlegend", True)):  # a legend at the bottom would be out of sight
+        layout["legend"] = {**LEGEND, "yref": "paper", "y": 1 + (head or _GAP) / (total - _ABOVE)}
+        layout["margin"] = {**layout["margin"], "t": 36 + head}
     if not titles:  # much faster than subplots
         return go.Figure([trace for _, trace in traces], {**layout, "height": height, "xaxis": xaxis, "yaxis": yaxis})
-    across = 2 if len(titles) in (2, 4) else min(_ACROSS, len(titles))  # three would leave most of a row empty
-    down = -(-len(titles) // across)
-    total = down * height + (down - 1) * between
+    across = _across(len(titles))
     figure = make_subplots(
         rows=down,
         cols=across,
@@ -251,15 +257,17 @@ def _in_panels(
     )
     places = [divmod(number, across) for number, _ in traces]
     figure.add_traces([trace for _, trace in traces], [row + 1 for row, _ in places], [col + 1 for _, col in places])
+    figure.update_annotations(font_size=14)
     figure.update_xaxes(**xaxis)
     figure.update_yaxes(**yaxis)
     for number in range(len(titles)):
         if number % across:
             figure.update_yaxes(title="", row=number // across + 1, col=number % across + 1)
-    if down > 1:  # a legend at the bottom would be out of sight
-        layout["legend"] = {**LEGEND, "yref": "paper", "y": 1 + _HEAD / (total - _ABOVE)}
-        layout["margin"] = {**layout["margin"], "t": 36 + _HEAD}
     return figure.update_layout(height=total, **layout)
+
+
+def _across(panels: int) -> int:
+    return 2 if panels in (2, 4) else min(_ACROSS, panels)  # three would leave most of a row of four empty
 
 
 def _order(marks: Sequence[Mark]) -> list[str]:

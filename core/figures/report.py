@@ -29,8 +29,8 @@ _FEW = 6
 """Most places for bars; more are drawn as dots."""
 _MOST_BARS = 24
 """Most bars in a panel; more are drawn as dots."""
-_MOST_LINES = 2
-"""Lines of a caption in a picture."""
+_MOST_LINES, _MOST_NOTE_LINES = 2, 5
+"""Lines of a caption in a picture, and of the notes below it; the first note has as many as it needs."""
 _LINE = 110
 """Characters of a line of the caption."""
 _TITLE = 96
@@ -46,15 +46,15 @@ _WHO = ("model", "doctor", "grader", "judge", "patient", "seat")
 
 
 def figure_of(rows: Sequence[Row], title: str, *, notes: Sequence[Note] = (), dark: bool = False) -> go.Figure:
-    """Return the chart of rows with its title, and with the beginning of its ``whole_caption``.
+    """Return the chart of rows with its title, its caption and the notes.
 
     Raises ``UsageError`` if there is no estimate, and if the rows measure different things.
     """
-    return with_caption(chart_of(rows, dark=dark), title, whole_caption(rows, notes))
+    return with_caption(chart_of(rows, dark=dark), title, caption_of(rows), [note.text for note in notes])
 
 
 def whole_caption(rows: Sequence[Row], notes: Sequence[Note]) -> str:
-    """Return what a file next to a picture says: the picture has the first two lines."""
+    """Return what a file next to a picture says: the picture has the first two lines, and not all notes."""
     return " ".join([caption_of(rows), *(note.text for note in notes)])
 
 
@@ -224,8 +224,7 @@ def _bars_or_dots(rows: Sequence[Row], chart: _Chart, kind: Literal["auto", "bar
     drawn, sizes, series, place, between = chart.layout
     word, names, dark, free = chart.word, chart.names, chart.dark, chart.scale is None
     labels = [word(place, value) for value in _values(drawn, place)]
-    short = len(labels) <= _FEW and max(map(len, labels)) <= _SHORT and len(names) * len(labels) <= _MOST_BARS
-    as_bars = free or kind == "bars" or (kind == "auto" and short)
+    as_bars = free or kind == "bars" or (kind == "auto" and _are_few(labels, len(names)))
     if not as_bars and len(between) == 1 and sizes[between[0]] > sizes[place]:
         place, between = between[0], [place]
         labels = [word(place, value) for value in _values(drawn, place)]
@@ -248,6 +247,17 @@ def _bars_or_dots(rows: Sequence[Row], chart: _Chart, kind: Literal["auto", "bar
     legend = len(names) > 1 and (labels == [""] or place != series)
     legend = legend or any(mark.published for mark in marks)
     return figure.update_layout(showlegend=legend, template="plotly_dark" if dark else "plotly_white")
+
+
+def fits_bars(rows: Sequence[Row], *, series: str = "", place: str = "", panel: str = "") -> bool:
+    """Return whether ``chart_of`` draws these rows as bars if it chooses. Raises the same errors."""
+    layout = _layout(rows, series, place, panel)
+    labels = [str(value) for value in _values(layout.rows, layout.place)]
+    return _are_few(labels, layout.sizes.get(layout.series, 1))
+
+
+def _are_few(labels: Sequence[str], series: int) -> bool:
+    return len(labels) <= _FEW and max(map(len, labels)) <= _SHORT and series * len(labels) <= _MOST_BARS
 
 
 def _scale_of(layout: _Layout, title: str) -> Axis | None:
@@ -331,16 +341,28 @@ def _reason(name: str) -> str:
     return verdicts.get(name, name.replace("_", " ")).removesuffix(", excluded").lower()
 
 
-def with_caption(figure: go.Figure, title: str, caption: str, share: float = 1.0) -> go.Figure:
-    """Add a title and at most two lines of a caption above a figure that is used outside a page.
+def with_caption(
+    figure: go.Figure, title: str, caption: str, notes: Sequence[str] = (), share: float = 1.0
+) -> go.Figure:
+    """Add a title, at most two lines of a caption, and ``notes`` above a figure that is used outside a page.
+
+    No note is cut: the notes that do not fit are counted.
 
     ``share`` (0 to 1) is the width of the figure relative to two columns; its lines are shorter accordingly.
     """
     height = figure.layout.height or 450
     legend = (with_legend_room(figure, _WIDTH * share).layout.height or height) - height
-    lines = textwrap.wrap(
-        caption, round(_LINE * share), break_on_hyphens=False, max_lines=_MOST_LINES, placeholder=" …"
-    )
+    width = round(_LINE * share)
+    lines = textwrap.wrap(caption, width, break_on_hyphens=False, max_lines=_MOST_LINES, placeholder=" …")
+    note_lines: list[str] = []
+    for number, note in enumerate(notes):
+        of_note = textwrap.wrap(note, width, break_on_hyphens=False)
+        if note_lines and len(note_lines) + len(of_note) > _MOST_NOTE_LINES:
+            left = len(notes) - number
+            note_lines.append(f"{left} more note{'s stand' if left > 1 else ' stands'} in the table.")
+            break
+        note_lines += of_note
+    lines += note_lines
     title_lines = textwrap.wrap(title, round(_TITLE * share))
     above = 24 + legend if figure.layout.legend.yref == "paper" else 0
     top = 40 + 20 * len(title_lines) + 16 * len(lines) + (24 if figure.layout.annotations else 0) + above

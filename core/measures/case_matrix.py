@@ -93,10 +93,10 @@ def _line(cells: Mapping[str, CaseScore], models: list[str]) -> dict[str, Any]:
     outcome = "differ" if len(set(right)) == 2 else "all_right" if all(right) else "all_wrong"
     return {
         "case": first.case_key,
-        "specialty": first.specialty,
-        **{model: cells[model].score if model in cells else None for model in models},
         "failed": right.count(False),
         "counted": len(right),
+        **{model: cells[model].score if model in cells else None for model in models},
+        "specialty": first.specialty,
         "outcome": outcome if right else None,
         "format": first.format,
         "question_type": first.question_type,
@@ -118,8 +118,9 @@ MATRIX = Section(
     heads={"failed": "Wrong", "counted": "Of", "question_type": "Question"},
     words={"all_wrong": "All wrong", "all_right": "All right", "differ": "Differ"},
     cell_behind=cell_behind,
-    help="A cell is the share of right trials of a case; wrong is a case with fewer than half. Choose a cell to read "
-    "its conversations.",
+    caption="A cell is the share of right trials of a case. Choose one to read its conversations.",
+    help="A model is wrong on a case if fewer than half of its counted trials are right. Wrong, of: the models that "
+    "are wrong, of those with a counted trial.",
     page="conversations",
 )
 SECTIONS = (MATRIX,)

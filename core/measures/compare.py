@@ -244,7 +244,7 @@ TESTED_PAIRS = Section(
     kind="dots",
     series="model",
     place="pair",
-    axis="Δ",
+    axis="Difference",
     columns=(
         "model", "question_type", "format", "specialty", "dataset", "dermatology", "single", "first", "second",
         "first_mean", "second_mean", "difference", "ci_low", "ci_high", "p", "p_adjusted", "n_cases", "n_first_only",

@@ -189,9 +189,9 @@ SECTIONS = (
         kind="topics",
         columns=("topic", "model", "mean", "ci_low", "ci_high", "n_cases", "n_facts"),
         heads={"mean": "Share", "n_cases": "Cases", "n_facts": "Facts"},
-        caption="Only facts that a patient can tell, not findings of examination and tests. Of the judged "
-        "conversations: by default those with a wrong answer; the mean over a case’s facts and conversations, then "
-        "over cases.",
+        caption="Only facts that a patient can tell, not findings of examination and tests.",
+        help="Of the judged conversations: by default those with a wrong answer. The mean over a case’s facts and "
+        "conversations, then over cases.",
         page="failures",
     ),
     Section(

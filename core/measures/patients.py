@@ -306,7 +306,7 @@ PatientPart = Literal["rates", "hits", "sample", "experts", "judge", "rules"]
     *CASES_OF_RUNS,
     "pool",
     "sample",
-    empty="There is nothing to report: no stored conversation fits, or there is no hit of this kind.",
+    empty="There is nothing to report: no stored conversation fits, or there is no such reply.",
     measure=PATIENT_MARKS,
     starts=(CAMPAIGN,),
     page="trust",

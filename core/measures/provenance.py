@@ -150,7 +150,7 @@ def _setting_title(name: str) -> str:
 
 _SETTINGS: dict[str, Callable[[Run], str]] = {
     "Prompts (name and hash)": _prompts,
-    "Cap of the conversation": _cap,
+    "Limit of messages": _cap,
     "Case set": lambda run: f"{run.case_set} {run.case_set_hash[:_HASH]}, {run.cases:,} cases",
     "Trials of a case": lambda run: str(run.trials),
     "Seed": lambda run: UNKNOWN if run.source == "release" else str(run.seed),

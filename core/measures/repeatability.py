@@ -176,7 +176,8 @@ def report_power(
 ) -> Iterator[Listed]:
     """Report how many cases and trials are needed to detect a difference between two models.
 
-    Uses the variance of the stored trials of each arm; the test is the paired t-test over cases, two-sided at 5 %.
+    Uses the variance of the stored trials of each format and question; the test is the paired t-test over cases,
+    two-sided at 5 %.
     """
     if not 0 < abs(difference) < 1 or not 0 < target < 1 or (planned is not None and planned < 2):
         raise UsageError("--difference and --target lie between 0 and 1, and --planned is at least 2 cases.")

@@ -40,7 +40,7 @@ def draw_endings() -> None:
     if reasons is None:
         return
     draw_section(WITHOUT_DIAGNOSIS, selection, name="endings")
-    draw_conditions_behind({row["model"] for row in reasons.figures}, selection, "these models")
+    draw_conditions_behind({row["model"] for row in reasons.figures}, selection)
     draw_section(TURNS, selection, name="endings_turns", charts={"turns": turns_chart})
     _draw_what_if(selection)
 

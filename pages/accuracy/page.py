@@ -23,8 +23,7 @@ from pages.kit.figures import draw_conditions_behind
 from pages.kit.look import ASKS_FOR, QUESTION_TYPE, plain
 from pages.kit.names import dataset_name
 from pages.kit.navigation import link
-from pages.kit.page import draw_sections as draw_tabs
-from pages.kit.page import lead_from, show
+from pages.kit.page import draw_tabs, lead_from, show
 from pages.kit.section import draw_section
 from pages.kit.split import SPLIT, ask_split
 from pages.kit.stored import extents_on
@@ -169,7 +168,7 @@ def _draw_what_is_behind(result: Result | None, selection: Selection) -> None:
             f"Only cases whose question asks for: {kinds}. Published figures cover all questions and are not shown."
         )
     if result is not None:
-        draw_conditions_behind({row.label["model"] for row in stored_rows}, selection, "these models")
+        draw_conditions_behind({row.label["model"] for row in stored_rows}, selection)
 
 
 TABS = {

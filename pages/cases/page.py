@@ -26,7 +26,7 @@ from pages.cases.sets import Overview, case_entries, overviews, saved_profiles
 from pages.kit.cases import clear_parameters
 from pages.kit.look import counted, maker_words, plain
 from pages.kit.names import dataset_name
-from pages.kit.page import draw_sections, show
+from pages.kit.page import draw_tabs, show
 from pages.kit.section import draw_section
 from pages.kit.tables import draw_table
 from pages.kit.visitor import only
@@ -239,7 +239,7 @@ def draw_data_set(data_set: Overview) -> None:
         "Labels": lambda: draw_labels(data_set.name, entries),
         "Record": lambda: draw_about(data_set),
     }
-    draw_sections(sections, "cases_tab")
+    draw_tabs(sections, "cases_tab")
 
 
 if __name__ == "__main__":

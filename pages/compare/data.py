@@ -18,6 +18,7 @@ from core.store.queries.cases import case_traits
 from core.store.queries.run_cases import Extent
 from core.store.queries.runs import Run
 from core.store.selection import Selection, case_sets_played
+from pages.compare.lineage import PUBLISHED
 from pages.kit.cached import ask, cached_query, read
 from pages.kit.names import label_of
 from pages.kit.stored import conditions, run_casts, runs_behind
@@ -25,7 +26,6 @@ from pages.kit.subjects import Subject, condition_of, counterpart
 
 Arm = tuple[Format, QuestionType]
 Arms = dict[Arm, dict[str, CaseScore]]
-_PUBLISHED = ("mistral_v1_7b", "mistral_v2_7b")
 _WITHOUT_PATIENT = ("vignette", "exam_only")
 """Formats in which the doctor sees no reply of the patient."""
 
@@ -74,7 +74,7 @@ def _published(number: int) -> Subject | None:
     """Return the older (0) or newer (1) of the versions that the publication compares, if both are stored."""
     stored = [
         next((Subject(condition.name) for condition in conditions() if label_of(condition.name) == label), None)
-        for label in _PUBLISHED
+        for label in PUBLISHED
     ]
     return stored[number] if all(stored) else None
 

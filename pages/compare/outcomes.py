@@ -24,7 +24,7 @@ DIFFERENCES = Section(
     "Difference in accuracy",
     report_pairs,
     kind="dots",
-    axis="Δ",
+    axis="Difference",
     columns=(
         "answer",
         "persona",

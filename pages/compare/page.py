@@ -31,8 +31,7 @@ from pages.kit.empty import draw_empty
 from pages.kit.look import arm, plain
 from pages.kit.names import model_name
 from pages.kit.notes import notes_on
-from pages.kit.page import draw_sections as draw_tabs
-from pages.kit.page import show
+from pages.kit.page import draw_tabs, show
 from pages.kit.subjects import Subject, subject_names
 from pages.kit.view import (
     CaseSetOptions,

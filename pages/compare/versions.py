@@ -33,7 +33,7 @@ from pages.compare.lineage import (
 from pages.kit.cases import open_behind
 from pages.kit.controls import choose, choose_several
 from pages.kit.empty import draw_empty
-from pages.kit.figures import draw_conditions, draw_setting_differences
+from pages.kit.figures import draw_conditions
 from pages.kit.look import END_SHORT, arm, plain
 from pages.kit.names import RELEASED, dataset_name, label_of, model_name
 from pages.kit.notes import basis, notes_on
@@ -152,8 +152,7 @@ def draw_versions() -> None:
         of_versions = Selection(case_sets=(choice.case_set,), conditions=choice.versions)
         for section in (REASONS, WITHOUT_DIAGNOSIS):
             draw_section(section, of_versions, names=END_SHORT, name=f"monitoring_{section.options['part']}")
-    draw_setting_differences(condition_names, conditions(choice.case_set), "these versions")
-    draw_conditions(condition_names, conditions(choice.case_set))
+    draw_conditions(condition_names, conditions(choice.case_set), "these versions")
     _draw_groups(choice)
 
 

@@ -15,7 +15,7 @@ def draw_matrix() -> None:
         return
     row = FilterRow()
     with row.own:
-        chosen = choose("Cases on which models", list(_OUTCOMES), "matrix", names=_OUTCOMES, shape="segments")
+        chosen = choose("Models on the case", list(_OUTCOMES), "matrix", names=_OUTCOMES, width=176)
     selection = ask_selection(
         offers, "models", "formats", "questions", "datasets", "specialties", "asks_for", "rule", row=row
     )

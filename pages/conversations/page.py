@@ -1,7 +1,7 @@
 """Search stored conversations, read one with all its answers, and step through the list by key."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -31,9 +31,10 @@ from pages.kit.campaigns import names_in
 from pages.kit.cases import clear_parameters
 from pages.kit.controls import choose, choose_by_name, choose_several, filter_popover
 from pages.kit.conversation import PANELS, draw_conversation, panels_of
+from pages.kit.conversation_list import conversations_table
 from pages.kit.empty import draw_empty, draw_no_match
 from pages.kit.export_menu import draw_export_menu
-from pages.kit.look import ARMS, ASKS_FOR, END_SHORT, RULE, VERDICT, arm_in_words, counted, plain, verdict_in_brief
+from pages.kit.look import ARMS, ASKS_FOR, END_SHORT, RULE, VERDICT, arm_in_words, counted, plain
 from pages.kit.messages import MESSAGE, Mark, asked_message
 from pages.kit.names import case_name, dataset_name, model_name, unique_names
 from pages.kit.navigation import link
@@ -229,8 +230,15 @@ def draw_matches(selection: Selection, row: ChosenRow | None, stored: int) -> No
     if not conversations:
         draw_no_match("No conversation matches.", *_FILTERS)
         return
+    heads = ("Model", "Case", "Trial", *(("Said",) if matches else ()), "Right answer", selection.arm)
+
+    def said(conversation: Conversation) -> str:
+        playing, text = frameworks().get(conversation.protocol), matches.get(conversation.trial_id, "")
+        spoken = playing.speech.spoken(tested_seat(playing).role, text) if playing else text
+        return excerpt(spoken, selection.text or "")
+
     draw_table(
-        conversations_table(conversations, selection, matches),
+        conversations_table(conversations, (*heads, "Turns", "Ended by", *_ARMS, "Specialty", "Data set"), Said=said),
         "conversations",
         {"Case": st.column_config.TextColumn(width=140), "Turns": st.column_config.NumberColumn(format="%d")},
         on_row=lambda number: st.query_params.update(trial=conversations[number].trial_id),
@@ -245,40 +253,6 @@ def draw_matches(selection: Selection, row: ChosenRow | None, stored: int) -> No
             "Download all matches as CSV",
         )
         st.caption("Choose a row to read the conversation.")
-
-
-def conversations_table(
-    conversations: Sequence[Conversation], selection: Selection, matches: Mapping[str, str] | None = None
-) -> pd.DataFrame:
-    """Return one row for each conversation, with the chosen arm’s verdict first; ``matches`` adds excerpts."""
-    names = unique_names({conversation.doctor for conversation in conversations})
-    judged = {name for conversation in conversations for name in conversation.verdicts}
-    arms = [name for name in dict.fromkeys([selection.arm, *_ARMS]) if name in judged]
-
-    def matching_excerpt(conversation: Conversation) -> str:
-        playing, text = frameworks().get(conversation.protocol), (matches or {}).get(conversation.trial_id, "")
-        return excerpt(
-            playing.speech.spoken(tested_seat(playing).role, text) if playing else text, selection.text or ""
-        )
-
-    return pd.DataFrame(
-        [
-            {
-                "Model": names[conversation.doctor],
-                "Case": conversation.case_key.partition("/")[2] or conversation.case_key,
-                "Trial": conversation.trial + 1,
-                **({"Said": matching_excerpt(conversation)} if matches else {}),
-                "Right answer": conversation.answer,
-                **{arm_in_words(name): verdict_in_brief(conversation.verdicts.get(name)) for name in arms[:1]},
-                "Turns": conversation.doctor_turns,
-                "Ended by": END_SHORT[conversation.end_reason] if conversation.end_reason else "No conversation",
-                **{arm_in_words(name): verdict_in_brief(conversation.verdicts.get(name)) for name in arms[1:]},
-                "Specialty": conversation.specialty,
-                "Data set": dataset_name(conversation.dataset),
-            }
-            for conversation in conversations
-        ]
-    )
 
 
 def excerpt(text: str, words: str) -> str:
@@ -379,22 +353,6 @@ def draw_analyses(case: Case, stored: ConversationRecord) -> None:
 def draw_other_trials(conversation: Conversation) -> None:
     """List all trials of the case, with this one marked; a click opens another."""
     trials = trials_of_case(conversation.case_key)
-    names = unique_names({other.doctor for other in trials})
-    judged = {name for other in trials for name in other.verdicts}
-    arms = [name for name in ARMS if name in judged]
-    table = pd.DataFrame(
-        [
-            {
-                "Model": names[other.doctor],
-                "Trial": other.trial + 1,
-                "Turns": other.doctor_turns,
-                "Ended by": END_SHORT[other.end_reason] if other.end_reason else "No conversation",
-                **{arm_in_words(name): verdict_in_brief(other.verdicts.get(name)) for name in arms},
-                "Run": other.run_id,
-            }
-            for other in trials
-        ]
-    )
 
     def open_trial(trial_id: str) -> None:
         clear_parameters(MESSAGE)
@@ -403,7 +361,7 @@ def draw_other_trials(conversation: Conversation) -> None:
     position = next((n for n, other in enumerate(trials) if other.trial_id == conversation.trial_id), 0)
     st.header("All trials of this case", anchor=False)
     draw_table(
-        table,
+        conversations_table(trials, ("Model", "Trial", "Turns", "Ended by", *ARMS, "Run")),
         "read_trials",
         on_row=lambda row: open_trial(trials[row].trial_id),
         marked=position,

@@ -1,21 +1,23 @@
 """The list of wrong answers, with causes as soon as these are known, and the conversation of the chosen answer."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import pandas as pd
 import streamlit as st
 
 from core.events import reasoning_of
 from core.measures.attribution import Cause
+from core.measures.base import Result, Section
+from core.measures.failures import CAUSES_SECTION
 from pages.kit.case.why import CAUSE, cause_words
 from pages.kit.cases import clear_parameters
 from pages.kit.controls import choose
 from pages.kit.conversation import draw_answer
-from pages.kit.conversation_list import draw_chosen
+from pages.kit.conversation_list import Line, draw_rows
 from pages.kit.look import VERDICT, arm, badge, plain
 from pages.kit.navigation import link
 from pages.kit.stored import ConversationRecord
-from pages.kit.tables import draw_table
 
 ORDER: tuple[Cause, ...] = (
     "doctor_never_asked",
@@ -29,8 +31,13 @@ ORDER: tuple[Cause, ...] = (
 """Order of the stacked causes; the provider’s failures are excluded."""
 ANSWER = "failures_answer"
 """URL parameter of the chosen answer."""
-_FEW = 7
-"""Up to this number of answers, the table has no empty rows."""
+ANSWERS = Section(
+    "Wrong answers",
+    CAUSES_SECTION.metric,
+    kind="table",
+    columns=("case", "answer", "said", "extracted", "rule", "turn", "model", "cause_words", "trial_id"),
+    heads={"said": "Verdict", "extracted": "Read as", "rule": "Why", "turn": "Message", "cause_words": "Cause"},
+)
 
 
 def draw_answers(
@@ -58,59 +65,37 @@ def draw_answers(
         causes: list[Cause] = [cause for cause in (*ORDER, "provider") if cause in present]
         cause = choose("Cause", causes, "failures_cause", names=lambda c: CAUSE[c][0], where=cause_column)
         listed = read_behind(model, cause)
-    st.caption(f"{len(listed):,} wrong answers." if read_behind else f"{len(listed):,} wrong answers; causes follow.")
-    places = [f"{answer.trial_id}|{answer.format}:{answer.question_type}" for answer in listed.itertuples()]
+    lines = {f"{line['trial_id']}|{line['arm']}": line for line in map(_line, listed.to_dict("records"))}
 
-    def choose_answer(row: int) -> None:
-        st.query_params[ANSWER] = places[row]
+    def draw_side(record: ConversationRecord) -> None:
+        line = lines[st.query_params[ANSWER]]
+        answer = record.answers[line["format"], line["question_type"]]
+        draw_answer(answer, record.grades, reasoning_of(record.events))
+        cell = f"{record.conversation.trial + 1}:{line['arm']}"
+        link("debugger", "Open in the case debugger", "bug_report", trial=line["trial_id"], view="why", cell=cell)
 
-    draw_table(
-        answers_table(listed, names),
-        "wrong_answers",
-        on_row=choose_answer,
-        height=290 if len(listed) > _FEW else "content",
-        alt="Wrong answers with their causes" if read_behind else "Wrong answers",
-    )
-    if (chosen := st.query_params.get(ANSWER, "")) in places:
-        _draw_answer(listed.iloc[places.index(chosen)], names[model])
-    elif read_behind is not None:
+    result = Result(ANSWERS.title, tuple(lines.values()))
+    chosen = draw_rows(ANSWERS, result, names, ANSWER, ("trial_id", "arm"), _note, draw_side=draw_side)
+    if chosen is None and read_behind is not None:
         clear_parameters(ANSWER)
 
 
-def answers_table(listed: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
-    """Return the listed answers with heads in words; without causes, their columns are left out."""
-    table = {
-        "Case": listed["case_key"].str.partition("/")[2].where(lambda keys: keys != "", listed["case_key"]),
-        "Answer": [arm(*of) for of in zip(listed["format"], listed["question_type"], strict=True)],
-        "Verdict": [VERDICT[verdict][0] for verdict in listed["verdict"]],
-        "Read as": listed["extracted"],
+def _line(answer: Mapping[Any, Any]) -> Line:
+    """Return an answer as a line of ``ANSWERS``, with its verdict and, if it is known, its cause in words."""
+    words: dict[str, Any] = {
+        "case": answer["case_key"].partition("/")[2] or answer["case_key"],
+        "arm": f"{answer['format']}:{answer['question_type']}",
+        "answer": arm(answer["format"], answer["question_type"]),
+        "said": VERDICT[answer["verdict"]][0],
     }
-    if "cause" in listed:
-        table |= {"Why": listed["rule"], "Message": listed["turn"] + 1}  # messages are counted from 1
-    table["Model"] = listed["model"].map(names)
-    if "cause" in listed:
-        table["Cause"] = [CAUSE[cause][0] for cause in listed["cause"]]
-    return pd.DataFrame({**table, "Trial": listed["trial_id"]})
+    if "cause" in answer:
+        words["cause_words"] = CAUSE[answer["cause"]][0]
+        words["turn"] = None if pd.isna(answer["turn"]) else int(answer["turn"])
+    return {**answer, **words}
 
 
-def _draw_answer(answer: pd.Series, model_name: str) -> None:
-    """Draw an answer with its cause, and the conversation around the decisive message."""
-    arm_of = (answer["format"], answer["question_type"])
-    name = f"**{plain(model_name)}** · {arm(*arm_of)}"
-    decisive = answer.get("turn")
-
-    def draw_side(record: ConversationRecord) -> None:
-        draw_answer(record.answers[arm_of], record.grades, reasoning_of(record.events))
-        cell = f"{record.conversation.trial + 1}:{':'.join(arm_of)}"
-        link("debugger", "Open in the case debugger", "bug_report", trial=answer["trial_id"], view="why", cell=cell)
-
-    draw_chosen(
-        answer["trial_id"],
-        "failures",
-        draw_side,
-        note=cause_words(name, answer["cause"], answer["verdict"], answer["rule"])
-        if "cause" in answer
-        else f"{name} {badge(answer['verdict'])}",
-        at=None if decisive is None or pd.isna(decisive) else int(decisive),
-        here=":material/arrow_downward: The decisive message",
-    )
+def _note(line: Line, names: Mapping[str, str]) -> str:
+    name = f"**{plain(names[line['model']])}** · {line['answer']}"
+    if "cause" not in line:
+        return f"{name} {badge(line['verdict'])}"
+    return cause_words(name, line["cause"], line["verdict"], line["rule"])

@@ -107,7 +107,7 @@ def draw_causes() -> None:
     after = attributed.answers[attributed.answers["counted"] & attributed.answers["format"].isin(AFTER_CONVERSATION)]
     if not after.empty:
         _draw_judging(after, judge)
-    draw_conditions_behind({row["model"] for row in attributed.shares.figures}, selection, "these models")
+    draw_conditions_behind({row["model"] for row in attributed.shares.figures}, selection)
     with behind("Wrong answers by cause", "Choose a row to read the answer and its cause."):
         draw_answers(
             attributed.answers,

@@ -5,8 +5,7 @@ from core.measures.belief import CALIBRATION, COURSE
 from pages.failures.causes import draw_causes
 from pages.failures.topics import draw_topics
 from pages.kit.empty import draw_empty
-from pages.kit.page import draw_sections as draw_tabs
-from pages.kit.page import lead_from, show
+from pages.kit.page import draw_tabs, lead_from, show
 from pages.kit.section import draw_section
 from pages.kit.view import ask_selection, offered
 

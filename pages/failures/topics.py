@@ -79,7 +79,8 @@ def _draw_told(selection: Selection) -> None:
 
 
 def _draw_judged(selection: Selection, judge: Judge, mark: ItemMark) -> None:
-    section = replace(TOPICS_SECTION, title=f"Share of facts: {MARK[mark].lower()}", help=_MEANING[mark])
+    help_ = f"{_MEANING[mark]} {TOPICS_SECTION.help}"
+    section = replace(TOPICS_SECTION, title=f"Share of facts: {MARK[mark].lower()}", help=help_)
     options = {"judge": judge_key(judge)}
     charts = {"topics": topics_chart}
     name = f"facts_{mark}"

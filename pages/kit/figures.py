@@ -20,14 +20,12 @@ from core.figures.narrow import WIDE, in_one_column
 from core.figures.picture import COLUMN_MM, WIDTH_MM, no_browser, picture_of, without_links
 from core.figures.report import with_caption
 from core.figures.style import MARGIN
-from core.measures.provenance import differing, settings_side_by_side, side_of
-from core.store.condition_parts import PARTS, ConditionPart
+from core.measures.provenance import Setting, differing, settings_side_by_side, side_of
 from core.store.conditions import Condition
 from core.store.selection import Selection
 from pages.kit.cached import cached_query
 from pages.kit.controls import choose
 from pages.kit.look import plain
-from pages.kit.names import case_set_name, model_name
 from pages.kit.notes import basis, warnings_shown
 from pages.kit.stored import run_casts
 from pages.kit.view import names_on
@@ -50,31 +48,6 @@ _BY_WIDTH = (
     "@media (min-width: 641px) { [class*='st-key-narrow_'] { display: none; } }</style>"
 )
 """Shows the figure with panels next to each other in a wide window, and the stacked figure in a narrow one."""
-_HEADS: dict[ConditionPart, str] = {
-    "study": "Study", "order": "Asked", "data_set": "Data set", "framework": "Framework", "case_set": "Cases",
-    "doctor_prompt": "Doctor’s prompt", "persona": "Persona",
-    "prompts": "Prompts", "belief": "Beliefs", "sampling": "Sampling", "cap": "Cap", "patient": "Patient",
-    "pictures": "Pictures", "summariser": "Summariser", "solver": "Solver", "staff": "Staff",
-    "openings": "Openings", "items": "Items", "grader": "Grader",
-    "reader": "Choice reader", "version": "Version", "served": "Served as", "patient_served": "Patient served as",
-    "summariser_served": "Summariser served as", "solver_served": "Solver served as", "staff_served": "Staff served as",
-    "grader_served": "Grader served as",
-}  # fmt: skip
-_PREFIXES = (
-    "prompts",
-    "cap",
-    "patient",
-    "persona",
-    "summariser",
-    "solver",
-    "staff",
-    "openings",
-    "items",
-    "grader",
-    "choice reader",
-    "version",
-)
-"""Words that begin a part of a condition and repeat the head of its column."""
 
 
 def is_dark() -> bool:
@@ -136,7 +109,7 @@ def draw_figure(
                     drawn, key=key, config=config, alt=title, on_select=forward_click, selection_mode="points"
                 )
     with st.container(horizontal=True, horizontal_alignment="right"):
-        _offer_pictures(make, name, title, " ".join(filter(None, [rests, warnings_shown()])))
+        _offer_pictures(make, name, title, rests, warnings_shown())
 
 
 def _build(make: Callable[[bool], go.Figure], dark: bool) -> tuple[go.Figure, go.Figure | None]:
@@ -192,7 +165,7 @@ def _inputs_digest(make: Callable[[bool], go.Figure]) -> str | None:
     return hashlib.sha256(written.getbuffer()).hexdigest()
 
 
-def _offer_pictures(make: Callable[[bool], go.Figure], name: str, title: str, rests: str) -> None:
+def _offer_pictures(make: Callable[[bool], go.Figure], name: str, title: str, rests: str, notes: Sequence[str]) -> None:
     # Another thread makes the file and stores its error here for the next drawing of the page.
     failed: dict[str, str] = st.session_state.setdefault("pictures_failed", {})
     with st.popover("Save for print", icon=":material/download:", type="tertiary", key=f"{name}_save"):
@@ -209,7 +182,7 @@ def _offer_pictures(make: Callable[[bool], go.Figure], name: str, title: str, re
             def picture(suffix: str = suffix, wide: float = wide) -> bytes:
                 failed.pop(name, None)
                 try:
-                    figure = with_caption(make(False), title, rests, wide / WIDTH_MM)
+                    figure = with_caption(make(False), title, rests, notes, wide / WIDTH_MM)
                     return picture_of(figure.update_layout(template="plotly_white"), suffix, wide, file_name)
                 except AnamnesisError as error:
                     failed[name] = str(error)
@@ -228,68 +201,41 @@ def _offer_pictures(make: Callable[[bool], go.Figure], name: str, title: str, re
             )
         st.download_button(
             "Caption",
-            f"{title}\n\n{rests}\n",
+            f"{title}\n\n{' '.join([rests, *notes])}\n",
             f"{file_name}.txt",
             "text/plain",
             key=f"{name}_save_.txt",
             on_click="ignore",
             type="tertiary",
             icon=":material/notes:",
-            help="The whole caption with the notes. A picture has the first two lines.",
+            help="The whole caption with all notes. A picture has two lines of it.",
         )
         if name in failed:
             st.caption(plain(failed[name]))
 
 
-def draw_conditions_behind(models: Collection[str], selection: Selection, what: str) -> None:
-    """Draw, folded, the differences between the shown conditions of a selection, and each condition in full."""
+def draw_conditions_behind(models: Collection[str], selection: Selection, what: str = "these models") -> None:
+    """Draw the settings of the shown conditions of a selection, as ``draw_conditions`` does."""
     names = {name: words for name, words in names_on(selection).items() if name in models}
-    conditions = basis(replace(selection, conditions=None)).conditions
-    draw_setting_differences(names, conditions, what)
-    draw_conditions(names, conditions)
+    draw_conditions(names, basis(replace(selection, conditions=None)).conditions, what)
 
 
-def draw_conditions(names: Mapping[str, str], conditions: Sequence[Condition]) -> None:
-    """Draw, folded, the condition behind each name on a page, without the parts that all of them lack."""
-    listed = [condition for condition in conditions if condition.name in names]
-    if not listed:
+def draw_conditions(names: Mapping[str, str], conditions: Sequence[Condition], what: str = "these models") -> None:
+    """Draw, folded, the settings of the conditions of these names: first those that differ, which its label lists."""
+    by_name = {condition.name: condition for condition in conditions}
+    behind = {words: by_name[name] for name, words in names.items() if name in by_name}
+    if not behind:
         return
-    parts = [part for part in PARTS if any(condition.parts.get(part) for condition in listed)]
-    rows = [
-        {
-            "Name": names[condition.name],
-            **{_HEADS[part]: _part_in_words(condition, part) for part in parts},
-            "Runs": ", ".join(condition.runs),
-        }
-        for condition in listed
-    ]
-    if any(condition.remarks for condition in listed):
-        rows = [{**row, "Notes": "; ".join(condition.remarks)} for row, condition in zip(rows, listed, strict=True)]
-    with st.expander("Conditions in full: framework, cases, patient, grader …", icon=":material/tune:"):
-        st.dataframe(rows, hide_index=True, column_config={"Name": st.column_config.TextColumn(pinned=True)})
-
-
-def draw_setting_differences(names: Mapping[str, str], conditions: Sequence[Condition], what: str) -> None:
-    """Draw, folded, the settings other than the doctor in which the conditions of these names differ."""
-    behind = {condition.name: condition for condition in conditions if condition.name in names}
-    sides = [side_of(behind[name], run_casts()) for name in names if name in behind]
-    settings = settings_side_by_side(sides)
+    settings = settings_side_by_side([side_of(condition, run_casts()) for condition in behind.values()])
     # for a single name: differences between its runs
-    differences = differing(settings) if len(sides) > 1 else [s for s in settings if any(" / " in v for v in s.values)]
-    if differences:
-        heads = [names[name] for name in names if name in behind]
-        differ = ", ".join(setting.name.lower() for setting in differences)
-        with st.expander(f"What else differs between {what}: {differ}", icon=":material/difference:"):
-            st.dataframe(
-                [{"Setting": s.name, **dict(zip(heads, s.values, strict=True))} for s in differences], hide_index=True
-            )
-
-
-def _part_in_words(condition: Condition, part: ConditionPart) -> str:
-    words = condition.parts.get(part, "")
-    if part in ("data_set", "case_set"):
-        return case_set_name(words)
-    if part.endswith("served"):
-        return words.partition("served as ")[2]
-    head = next((head for head in _PREFIXES if words.startswith(f"{head} ")), "")
-    return " and ".join(model_name(piece.removeprefix(f"{head} ")) for piece in words.split(" and "))
+    different = differing(settings) if len(behind) > 1 else [s for s in settings if " / " in s.values[0]]
+    settings = [*different, *(setting for setting in settings if setting not in different)]
+    settings.append(Setting("Runs", tuple(", ".join(condition.runs) for condition in behind.values())))
+    if any(condition.remarks for condition in behind.values()):
+        settings.append(Setting("Notes", tuple("; ".join(condition.remarks) for condition in behind.values())))
+    words = ", ".join(setting.name.lower() for setting in different)
+    label = f"What else differs between {what}: {words}" if words else "Settings: cases, patient, grader, prompts …"
+    with st.expander(label, icon=":material/tune:"):
+        st.dataframe(
+            [{"Setting": s.name, **dict(zip(behind, s.values, strict=True))} for s in settings], hide_index=True
+        )

@@ -68,9 +68,9 @@ def first_time(text: str) -> bool:
     return new
 
 
-def warnings_shown() -> str:
+def warnings_shown() -> tuple[str, ...]:
     """Return the severe notes drawn so far, for exported pictures and files."""
-    return " ".join(st.session_state.get(_SEVERE_TEXTS, ()))
+    return tuple(st.session_state.get(_SEVERE_TEXTS, ()))
 
 
 def draw_view_notes(names: Mapping[str, str], conditions: Collection[str] = (), selection: Selection = _ALL) -> None:

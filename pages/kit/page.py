@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 
 import streamlit as st
 
@@ -13,7 +12,6 @@ from core.store.fold import fold_if_free
 from core.store.queries.runs import runs
 from pages.kit.cached import ask
 from pages.kit.campaigns import run_title
-from pages.kit.controls import choose
 from pages.kit.figures import is_dark
 from pages.kit.look import draw_refused, duration, plain, show_errors
 from pages.kit.navigation import follow, go_to, link, require_app
@@ -37,10 +35,22 @@ _TOOLBARS = (
 _HEIGHTS = (
     '[data-testid="stMainBlockContainer"] { padding-top: 3.75rem; } '
     '[data-testid="stMainBlockContainer"] h1 { padding: 0; font-size: 2rem; } '
+    ".st-key-conversations_shown { margin-top: 0.5rem; } "
     '[data-testid="stMainBlockContainer"] h2 { padding: 0.5rem 0 0; font-size: 1.5rem; } '
     "@media (min-width: 641px) { [class*='st-key-figure_title_'] { margin-bottom: -2.75rem; z-index: 1; "
     "pointer-events: none; } }"
 )
+# Streamlit overwrites the address when a visitor changes a control, and reads all controls from it on Back. With an
+# entry for each change, Back undoes the last one. Only for these changes does Streamlit pass the whole address.
+_HISTORY = """<script>
+if (!window.changesAreEntries) {
+  window.changesAreEntries = true;
+  const replace = history.replaceState.bind(history);
+  history.replaceState = (state, title, url) =>
+    String(url).startsWith(location.origin) && String(url) !== location.href
+      ? history.pushState(state, title, url) : replace(state, title, url);
+}
+</script>"""
 _DARK_BUTTONS = 'body [data-testid^="stBaseButton-primary"]:not(:disabled) { color: #0E1718; }'
 
 
@@ -59,18 +69,25 @@ def show(title: str, draw: Callable[[], None], caption: str = "") -> None:
         fold_if_free(Store())
         keep_measured(Store())
         draw()
+    st.html(_HISTORY, unsafe_allow_javascript=True)  # at the end, because it takes the height of a gap
 
 
-def draw_sections(sections: Mapping[str, Callable[..., None]], key: str, *arguments: object) -> None:
+def draw_tabs(
+    contents: Mapping[str, Callable[..., None] | tuple[Callable[..., None], str]], key: str, *arguments: object
+) -> None:
     """Draw tabs by their titles, and the content of the open tab; the URL parameter ``key`` stores which one it is.
 
-    ``arguments`` are passed to the function that draws the tab.
+    The content is a function, called with ``arguments``, or such a function and the caption below what it draws.
     """
-    tabs = st.tabs(list(sections), key=key, on_change="rerun", bind="query-params")
-    for tab, draw in zip(tabs, sections.values(), strict=True):
+    for tab, content in zip(
+        st.tabs(list(contents), key=key, on_change="rerun", bind="query-params"), contents.values(), strict=True
+    ):
         if tab.open:
+            draw, caption = content if isinstance(content, tuple) else (content, "")
             with tab:
                 draw(*arguments)
+                if caption:
+                    st.caption(caption)
 
 
 def lead_from(key: str, value: str, page: str, **query: str) -> None:
@@ -78,16 +95,6 @@ def lead_from(key: str, value: str, page: str, **query: str) -> None:
     if st.query_params.get(key) == value:
         others = {name: st.query_params.get_all(name) for name in st.query_params if name != key}
         go_to(page, **{**others, **query})
-
-
-def draw_tabs(tabs: Mapping[str, tuple[Callable[[], None], str]], key: str) -> None:
-    """Draw tabs by their titles, each with a caption below; the URL parameter ``key`` stores which one is open."""
-
-    def draw(content: Callable[[], None], caption: str) -> None:
-        content()
-        st.caption(caption)
-
-    draw_sections({title: partial(draw, *tab) for title, tab in tabs.items()}, key)
 
 
 def draw_folds(sections: Mapping[str, Callable[..., None]], *arguments: object, key: str = _SECTION) -> None:
@@ -113,17 +120,6 @@ def draw_folds(sections: Mapping[str, Callable[..., None]], *arguments: object, 
         if title == opened:
             with box:
                 draw(*arguments)
-
-
-def draw_parts(
-    parts: Mapping[str, tuple[Callable[[], None], str]], key: str, on_change: Callable[[], None] | None = None
-) -> None:
-    """Ask for a part of a page by its title and draw it below its caption; the URL stores the choice."""
-    chosen = choose("Part", list(parts), key, shape="segments", hidden=True, on_change=on_change)
-    draw, caption = parts[chosen]
-    if caption:
-        st.caption(caption)
-    draw()
 
 
 @dataclass(frozen=True)

@@ -202,7 +202,7 @@ def ask_address(page: str) -> str | None:
         persist_state="session",
         placeholder="http://127.0.0.1:8000/v1",
         help="Address of the tested model on an OpenAI-compatible server (vLLM, Ollama, llama.cpp, TGI…). Empty: the "
-        "address on the page Models, which the other players always use.",
+        "address on the page Models, which the other roles always use.",
     )
     return text.strip() or None
 
@@ -415,7 +415,7 @@ def ask_more_doctors(page: str, fw: Framework, doctor: str) -> tuple[str, ...]:
         placeholder="None",
         bound=False,
         persist=True,
-        help=f"Each {seat.title} has its own run on the same cases, with the same seeds and the same other players.",
+        help=f"Each {seat.title} has its own run on the same cases, with the same seeds and the same other roles.",
     )
 
 

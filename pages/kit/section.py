@@ -1,6 +1,7 @@
 """A section of a page: one metric with controls, notes, figure, table, download, and links to the conversations."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from types import NoneType
@@ -12,7 +13,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from core.errors import AnamnesisError, UsageError
-from core.figures.report import caption_of, chart_of, panels_of
+from core.figures.report import caption_of, chart_of, fits_bars, panels_of
 from core.frameworks.starts import Start
 from core.measures.base import Metric, MetricRequest, Positional, Result, Row, Section
 from core.measures.notes import result_of, why_empty
@@ -38,8 +39,6 @@ _ALL = "–"
 """The choice that leaves an option out."""
 _WIDTH = 176
 _MOST_PANELS = 12
-_MOST_WORDS = 25
-"""Words of a caption that is visible; the help of the figure has a longer one."""
 _HEADS = {
     "mean": "Mean", "ci_low": "Low", "ci_high": "High", "question_type": "Question", "difference": "Δ",
     "difference_low": "Δ low", "difference_high": "Δ high", "p_adjusted": "Adjusted p", "p": "p",
@@ -292,11 +291,18 @@ def _draw_charts(
 ) -> None:
     """Draw one figure, or one for each value of the section's ``figure``, two next to each other.
 
-    ``scope`` names the selection in the captions of pictures.
+    All have the same colours, and are bars only if all of them fit. ``scope`` names the selection in the captions of
+    pictures.
     """
+    of_models = [value for value in names if any(row.label.get("model") == value for row in rows)]
+    section = replace(section, colours={**section.colours, **model_colours(of_models)})
     by_value: dict[Any, list[Row]] = {}
     for row in rows:
         by_value.setdefault(row.label.get(section.figure) if section.figure else None, []).append(row)
+    if len(by_value) > 1 and section.kind == "auto":
+        with suppress(UsageError):  # a list, or rows of several quantities
+            fit = all(fits_bars(of_value, **_parts_of(section)) for of_value in by_value.values())
+            section = replace(section, kind="bars" if fit else "dots")
     several_panels = section.panel and len({row.label.get(section.panel) for row in rows}) > 1
     side_by_side = len(by_value) > 1 and not several_panels
     columns = st.columns(2) if side_by_side else [st.container()]
@@ -310,18 +316,16 @@ def _draw_charts(
 
 
 def _draw_reading(section: Section, result: Result, correction: str) -> None:
-    """Draw the caption of a section, with its help, the tests behind stars, and a long caption behind a mark."""
-    words = "" if len(section.caption.split()) > _MOST_WORDS else section.caption
+    """Draw the caption of a section, with the tests behind stars and its help behind a mark."""
     compared = sum(row.comparison is not None for row in result.figures) if section.compared else 0
     stars_in_words = (
         f"Stars (on bars, and in the table): {section.compared}, paired by case (sign-flip test), p corrected by "
         f"{LABELS[correction]} over the {compared} pair{'s' * (compared > 1)} shown; {STARS}. "  # type: ignore[index]
         "Published figures have no stars."
     )
-    parts = (plain("" if words else section.caption), stars_in_words if compared else "", plain(section.help))
-    help_ = "\n\n".join(filter(None, parts))
-    if words or help_:
-        st.caption(plain(words) or "How to read these figures", help=help_ or None)
+    help_ = "\n\n".join(filter(None, [stars_in_words if compared else "", plain(section.help)]))
+    if section.caption or help_:
+        st.caption(plain(section.caption) or "How to read these figures", help=help_ or None)
 
 
 def _draw_chart(
@@ -339,14 +343,12 @@ def _draw_chart(
     if section.kind == "shares" and not any(row.estimate for row in rows):
         st.caption("None of these occurred.")
         return
-    of_models = [value for value in names if any(row.label.get("model") == value for row in rows)]
-    colours = {**section.colours, **model_colours(of_models)}
     layout: dict[str, Any] = {
         "kind": section.kind,
         **_parts_of(section),
         "axis": section.axis,
         "names": dict(names),
-        "colours": colours,
+        "colours": section.colours,
     }
 
     if section.kind == "scatter":

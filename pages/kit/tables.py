@@ -19,6 +19,8 @@ _WHOLE = 20
 """Rows up to which a table is shown at full height."""
 _CASE = "Case"
 """The column of case keys: a page shows their display names, the download has the keys."""
+_NUMBER, _NARROWEST = "No.", 50
+"""Head and width in pixels of the column that numbers the rows of a table that opens something."""
 _DIGITS = 9
 """A page number in the URL has fewer digits than this."""
 
@@ -78,17 +80,26 @@ def draw_table(
         (selection_state := st.session_state.get(key)) is None or selection_state["selection"]["rows"] != [marked]
     ):
         mark(marked)
-    choosing: Any = "ignore" if on_row is None and on_cell is None else forward_click
+    opens = on_row is not None or on_cell is not None
+    choosing: Any = forward_click if opens else "ignore"
     if _CASE in shown_rows:
         names = shown_rows[_CASE].map(case_name, na_action="ignore")
         if names.nunique() == shown_rows[_CASE].nunique():  # otherwise two cases would have one name
             shown_rows = shown_rows.assign(**{_CASE: names})
             decimals[_CASE] = st.column_config.Column(help="Links and files have the full id: data set/case.")
+    numbered: dict[str, Any] = {}
+    if on_cell is not None:
+        shown_rows = shown_rows.set_index(shown_rows.columns[0])
+    elif opens:
+        shown_rows = shown_rows.set_axis(range(1, len(shown_rows) + 1)).rename_axis(_NUMBER)
+        numbered["_index"] = st.column_config.NumberColumn(width=_NARROWEST)
+    # A table that gets the focus, by the tab key or a click on a header, selects its first cell. Streamlit does not
+    # report a cell of the index, so that only a click on another cell opens something.
     st.dataframe(
         shown_rows,
-        hide_index=True,
+        hide_index=not opens,
         key=key,
-        column_config={**decimals, **(columns or {})},
+        column_config={**decimals, **numbered, **(columns or {})},
         placeholder="–",
         height=height or ("content" if len(table) <= _WHOLE else "auto"),
         alt=alt,
@@ -113,7 +124,7 @@ def offer_csv(
 
     The last column has the severe notes of the page if ``noted``. ``key`` is needed for a second file of one name.
     """
-    notes = warnings_shown() if noted else ""  # read now: the file is made in another thread
+    notes = " ".join(warnings_shown()) if noted else ""  # read now: the file is made in another thread
     st.download_button(
         label,
         lambda: csv_of(_with_notes(table() if callable(table) else table, notes)),
@@ -138,10 +149,6 @@ def draw_as_table(
     """Draw the values of a figure as a folded table; ``on_row`` as in ``draw_table``."""
     with st.expander("The figures as a table", icon=":material/table:"):
         draw_table(table, name, columns, on_row=on_row)
-
-
-def percents(*names: str) -> dict[str, Any]:
-    return dict.fromkeys(names, st.column_config.NumberColumn(format="percent"))
 
 
 def page_asked(name: str) -> int:

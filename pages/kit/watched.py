@@ -236,7 +236,7 @@ def draw_branch_link(watched: WatchedSession) -> None:
 
 
 def link_branch(trial_id: str) -> None:
-    help_ = "Continue from any message, with another text, model, persona or prompt pack, once or several times."
+    help_ = "Continue from any message, with another text, model, persona or prompts, once or several times."
     link("branches", "Branch from here", "fork_right", help=help_, trial=trial_id, fork="yes")
 
 

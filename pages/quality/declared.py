@@ -86,7 +86,7 @@ def _draw_view(quality: Quality, view: View, selection: Selection, row: FilterRo
             _draw_job(job, selection, f"{quality.key}_{view.job}", expanded=result is None)
     models = {row.label["model"] for result in shown for row in result.figures if row.label.get("model")}
     if models and not view.everything:
-        draw_conditions_behind(models | set(selection.conditions or ()), selection, "these models")
+        draw_conditions_behind(models | set(selection.conditions or ()), selection)
     for start in view.starts:
         link(start.page, start.title, start.icon, **start.query)
 

@@ -10,8 +10,7 @@ from core.measures.repeatability import POWER, REPEATABILITY
 from core.measures.spend import SPEND
 from pages.kit.choice import draw_chosen
 from pages.kit.navigation import go_to
-from pages.kit.page import draw_sections as draw_tabs
-from pages.kit.page import lead_from, show
+from pages.kit.page import draw_tabs, lead_from, show
 from pages.quality.declared import draw_quality
 from pages.quality.rubrics import draw_rubrics
 from pages.quality.urgency import draw_urgency

@@ -9,7 +9,7 @@ from core.words import END, ROLE, how_it_ended
 
 def test_descriptions_of_endings() -> None:
     table: list[tuple[EndReason, int, str]] = [
-        ("turn_cap", 10, "the cap was reached; the doctor spoke 10 times after the opening message"),
+        ("turn_cap", 10, "the message limit was reached; the doctor spoke 10 times after the opening message"),
         ("final_diagnosis", 1, "the doctor gave a final diagnosis; the doctor spoke once after the opening message"),
         ("no_question", 2, "the doctor’s message had no question; the doctor spoke 2 times after the opening message"),
         ("no_question", 0, "there was no doctor to ask anything"),

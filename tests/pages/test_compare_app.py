@@ -95,7 +95,7 @@ def test_two_models_are_compared_in_every_arm_in_one_and_case_by_case(open_page:
     assert list(table["Answer"]) == ["Vignette · Multiple choice", "Multi-turn · Free response"]
     assert list(table["openai/a"]) == [1.0, 0.333]
     assert list(table["openai/b"]) == [1.0, 0.667]
-    assert list(table["Δ"]) == [0.0, 0.333]
+    assert list(table["Difference"]) == [0.0, 0.333]
     assert list(table["Improved"]) == [0, 3]
     assert list(table["Regressed"]) == [0, 1]
     assert list(table["Equal"]) == [6, 2]
@@ -130,10 +130,10 @@ def test_swapping_turns_the_difference_round_and_its_address_leads_to_the_same(o
     button(app, "Swap").click().run()
     assert trouble(app) == []
     assert sides(app) == ["openai/b", "openai/a"]
-    assert list(frame(app, "Adjusted p")["Δ"]) == [0.0, -0.333]
+    assert list(frame(app, "Adjusted p")["Difference"]) == [0.0, -0.333]
     linked = open_page("compare", **app.query_params)
     assert sides(linked) == ["openai/b", "openai/a"]
-    assert list(frame(linked, "Adjusted p")["Δ"]) == [0.0, -0.333]
+    assert list(frame(linked, "Adjusted p")["Difference"]) == [0.0, -0.333]
 
 
 @pytest.mark.slow

@@ -63,11 +63,10 @@ def test_two_conditions_have_two_names_the_newest_first(open_page: Open, page: s
 
 
 def what_stands_behind_a_name_is_said(app: AppTest) -> None:
-    (table,) = [
-        frame.value for frame in app.dataframe if "Runs" in frame.value.columns and "Cap" in frame.value.columns
-    ]
-    assert dict(zip(table["Name"], table["Cap"], strict=True)) == {CAPPED: "4", FIRST: "30"}
-    assert dict(zip(table["Name"], table["Runs"], strict=True)) == {CAPPED: "second", FIRST: "first"}
+    (table,) = [frame.value for frame in app.dataframe if "Setting" in frame.value.columns]
+    settings = table.set_index("Setting")
+    assert settings.loc["Limit of messages"].to_dict() == {CAPPED: "4 messages", FIRST: "30 messages"}
+    assert settings.loc["Runs"].to_dict() == {CAPPED: "second", FIRST: "first"}
 
 
 @pytest.mark.usefixtures("two_conditions")

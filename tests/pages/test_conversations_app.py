@@ -94,9 +94,9 @@ def test_the_page_begins_with_the_cases_and_leaves_the_conversations_for_them(fi
     app.segmented_control(key="conversations_shown").set_value("Cases").run()
     assert (trouble(app), len(app.dataframe[0].value)) == ([], CASES)
     assert "conversations_case" not in app.query_params
-    app.segmented_control(key="matrix").set_value("all_right").run()
+    app.selectbox(key="matrix").set_value("all_right").run()
     right = app.dataframe[0].value
-    assert (len(right), set(right["Of"]), "case 8" in set(right["Case"])) == (CASES - 1, {1}, False)
+    assert (len(right), set(right["Of"]), "case 8" in set(right.index)) == (CASES - 1, {1}, False)
 
 
 def test_filters_stand_in_the_address_and_go_together(filled: Store, open_page: Open) -> None:
@@ -177,7 +177,7 @@ def test_a_new_grade_is_what_is_shown(filled: Store, open_page: Open) -> None:
     write_journal(filled.journals, "run", grades("run/0/0", graded("multiple", at=99.0, extracted="two things")))
     app = open_page("conversations", trial="run/0/0")
     assert "Read as: two things" in words(app)
-    assert app.dataframe[0].value["Multi-turn · Free response"][0] == "✗ Several diagnoses"
+    assert app.dataframe[0].value["Multi-turn · Free response"].iloc[0] == "✗ Several diagnoses"
 
 
 @pytest.mark.slow

@@ -10,8 +10,8 @@ from core.measures.accuracy import report
 from core.measures.base import Columns, Result, Row, Section
 from core.store.queries.trials import Conversation
 from pages.kit.campaigns import ACCURACY, accuracy_chart
-from pages.kit.conversation_list import newest_table
-from pages.kit.look import QUESTION_COLOUR
+from pages.kit.conversation_list import conversations_table
+from pages.kit.look import ARMS, QUESTION_COLOUR
 from pages.kit.names import model_name
 from pages.kit.section import table_of
 
@@ -112,6 +112,12 @@ def conversation(**changes) -> Conversation:
 
 
 def test_watched_consultations_are_listed_with_their_verdicts() -> None:
-    table = newest_table([conversation(finished_at=0.0)])
-    assert table["When"][0] == "1970-01-01 00:00"
-    assert table["Verdicts"][0].startswith("Multi-turn · Free response: Correct")
+    table = conversations_table([conversation(finished_at=0.0)], ("When", *ARMS))
+    assert table.to_dict("records") == [
+        {
+            "When": "1970-01-01 00:00",
+            "Multi-turn · Free response": "✓ Correct",
+            "Vignette · Multiple choice": "✗ Incorrect",
+            "Exam only · Free response": "✓ Correct",
+        }
+    ]

@@ -110,7 +110,7 @@ def test_start_runs_to_the_verdict_and_is_listed_afterwards(open_page: Open) -> 
     assert "trial" not in app.query_params
     (watched,) = [frame.value for frame in app.dataframe]
     assert list(watched["Case"]) == ["Cardiology 1"]
-    assert "Correct" in watched["Verdicts"][0]
+    assert "Correct" in watched["Multi-turn · Free response"].iloc[0]
 
     again = open_page("live", trial=trial[0] if isinstance(trial, list) else trial)
     assert "**Final Diagnosis:**" in words(again)

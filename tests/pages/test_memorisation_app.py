@@ -55,7 +55,7 @@ def test_a_flagged_case_stands_beside_the_original_and_replies_are_only_text(ope
     assert list(models["Flagged"]) == [1]
     assert list(models["Cases"]) == [len(CASES)]
     assert "similarity 1\\.000" in words(app) or "similarity 1.000" in words(app)
-    second = next(frame.value for frame in app.dataframe if "Completion" in frame.value.columns)["Case"][1]
+    second = next(frame.value for frame in app.dataframe if "Completion" in frame.value.columns)["Case"].iloc[1]
     second_key = next(case.case_key for case in CASES if case_name(case.case_key) == second)
     app = open_page("memorisation", memorisation_case=second_key)
     assert "\\<b\\>no idea" in words(app)

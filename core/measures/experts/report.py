@@ -194,8 +194,8 @@ SHARES = Section(
     place="question",
     axis="Share of yes",
     heads={"n": "Of", "excluded": "Excluded"},
-    caption="Intervals resample cases (Wilson’s if each case has one item). If two annotators differ, a third decides, "
-    "or both together; ties that are not settled are excluded.",
+    caption="Intervals resample cases (Wilson’s if each case has one item).",
+    help="If two annotators differ, a third decides, or both together; ties that are not settled are excluded.",
     page="trust",
 )
 PAIRS = Section(
@@ -218,11 +218,12 @@ GRADERS = Section(
     {"part": "grader"},
     kind="table",
     heads={"n": "Answers or cases"},
-    help="Agreement of counts: 1 − mean |difference of the counts of right trials| / trials, over a model’s cases (the "
-    "substring rule). Same count: the share of cases with the same count. Spearman: the rank correlation of the counts "
-    "over cases. Corrected by Rogan and Gladen: (accuracy + specificity − 1) / (sensitivity + specificity − 1), with "
-    "the grader’s sensitivity and specificity on all items of the review. 95 % intervals resample cases with all their "
-    "items; values outside 0 to 1 are clipped. A dash: the grader is no better than chance on these items.",
+    help="Agreement of counts: 1 − mean |difference of the counts of right trials| / trials, over a model’s cases "
+    "(right: the response contains the choice). Same count: the share of cases with the same count. Spearman: the rank "
+    "correlation of the counts over cases. Corrected by Rogan and Gladen: (accuracy + specificity − 1) / "
+    "(sensitivity + specificity − 1), with the grader’s sensitivity and specificity on all items of the review. 95 % "
+    "intervals resample cases with all their items; values outside 0 to 1 are clipped. A dash: the grader is "
+    "no better than chance on these items.",
     page="trust",
 )
 BASELINE = Section(

@@ -240,9 +240,10 @@ AGREEMENT = Section(
     axis="Agreement",
     heads={"n_answers": "Answers", "left_out": "Not judged by all"},
     words={"right or not": "Right or not", "all kinds": "All kinds of verdicts"},
-    caption="The newest verdict of each grader on an answer counts; graders are compared on answers that all of them "
-    "judged. 1 is full agreement. Kappa and AC1 subtract agreement by chance; if one verdict is rare, Cohen’s kappa is "
-    "low even for graders who rarely differ, and Gwet’s AC1 is not. 95 % intervals leave out one case at a time.",
+    caption="Only answers that all of these graders judged. 1 is full agreement.",
+    help="The newest verdict of each grader on an answer counts. Kappa and AC1 subtract agreement by chance; if one "
+    "verdict is rare, Cohen’s kappa is low even for graders who rarely differ, and Gwet’s AC1 is not. 95 % intervals "
+    "leave out one case at a time.",
     folded=True,
     page="trust",
 )
@@ -330,7 +331,7 @@ CONTRADICTIONS = Section(
     help="A pair is a right answer with the same response, or with the same diagnosis extracted from it, that a grader "
     "judged more than once under the same prompts; “one answer, judged again” is the same answer. Judged both ways: "
     "right in one judgement and not right in another. A verdict copied from an earlier identical answer is not counted "
-    "again. Answers of different models are never pooled; 95 % intervals resample right answers.",
+    "again. Answers of different models are never mixed; 95 % intervals resample right answers.",
     page="trust",
 )
 

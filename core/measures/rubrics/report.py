@@ -372,8 +372,9 @@ FIGURES = (
         series="model",
         axis="Score",
         page="quality",
-        caption="Points reached, of the points that could be reached; unjudged criteria leave both, "
-        "and a conversation of which less than half of the points (or the share least_judged) are judged has no score.",
+        caption="Points reached, of the points that could be reached.",
+        help="Unjudged criteria leave both. A conversation of which less than half of the points (or the share "
+        "least_judged) are judged has no score.",
     ),
     Section(
         "What must and must not happen",

@@ -177,18 +177,23 @@ def test_a_legend_is_above_many_panels_and_below_a_printed_title() -> None:
     assert printed[0].layout.margin.t > printed[1].layout.margin.t
 
 
-def test_a_picture_has_two_lines_of_its_caption_and_a_short_caption_is_whole() -> None:
+def test_a_picture_has_two_lines_of_its_caption_and_whole_notes() -> None:
     """A line has 110 characters at 180 mm, and 54 in one column of 88 mm (110 · 88 / 180 = 53.8)."""
     short, words = "n = 12 cases.", "word " * 100
 
-    def lines(caption: str, share: float = 1.0) -> list[str]:
-        figure = with_caption(bars([Mark("x", 0.5, series="a")], NAMES, COLOURS), "Title", caption, share)
+    def lines(caption: str, share: float = 1.0, notes: tuple[str, ...] = ()) -> list[str]:
+        figure = with_caption(bars([Mark("x", 0.5, series="a")], NAMES, COLOURS), "Title", caption, notes, share)
         return str(figure.layout.title.subtitle.text).split("<br>")
 
     assert lines(short) == [short]
     assert lines(words) == ["word " * 21 + "word", "word " * 20 + "word …"]
     assert [len(line) for line in lines(words, 88 / 180)] == [54, 51]
     assert lines("word " * 44) == ["word " * 21 + "word"] * 2  # 44 words fill two lines, so nothing is left out
+    one, six, more = "note " * 22, "note " * 132, "more note"  # lines at 180 mm
+    assert lines(short, notes=(one, one)) == [short, one.strip(), one.strip()]
+    assert lines(short, notes=(six, one))[1:-1] == [one.strip()] * 6
+    for notes, left in (((six, one), "1"), ((one, six, one), "2")):
+        assert lines(short, notes=notes)[-1].startswith(f"{left} {more}")
 
 
 def test_dots_of_several_models_share_a_row_without_covering_each_other() -> None:

@@ -14,7 +14,7 @@ SPEECH = TagSpeech()
 def test_an_ending_has_the_number_of_queries_that_were_passed_on() -> None:
     ended, capped = Ended(reason="end_tag", doctor_turns=8), Ended(reason="turn_cap", doctor_turns=1)
     assert SPEECH.ending(ended) == "the doctor wrote the end tag; 8 queries were passed on"
-    assert SPEECH.ending(capped) == "the cap was reached; 1 query was passed on"
+    assert SPEECH.ending(capped) == "the message limit was reached; 1 query was passed on"
 
 
 def test_every_misuse_has_a_label_and_an_unknown_misuse_its_name() -> None:
