@@ -97,11 +97,12 @@ def by_arm(scores: Iterable[CaseScore]) -> dict[ArmOf, dict[str, CaseScore]]:
 def paired_cases(first: Cases, second: Cases) -> list[PairedCase]:
     """Return the cases that count on both sides with the same content, in the order of the first."""
     pairs = []
-    for a, b in ((a, second.get(key)) for key, a in first.items()):
+    for key, a in first.items():
+        b = second.get(key)
         if b is not None and a.counted and b.counted and a.content == b.content:
             # compared as integers: floating point could make a change of 2/3 against 2/3
             gain = b.correct * a.counted - a.correct * b.counted
-            outcome = OUTCOMES[2 * (not is_right(a)) + (not is_right(b))]
+            outcome = OUTCOMES[2 * (2 * a.correct < a.counted) + (2 * b.correct < b.counted)]
             means = (a.correct / a.counted, b.correct / b.counted)
             pairs.append(PairedCase(a.case_key, a.dataset, a.specialty, *means, (gain > 0) - (gain < 0), outcome))
     return pairs
