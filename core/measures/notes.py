@@ -25,7 +25,7 @@ from core.judging.judgement import Judge
 from core.judging.worth import Given, single_answers
 from core.measures.base import CaseTrials, Listed, Measure, Metric, MetricRequest, NameOf, Note, Result, Row, Severity
 from core.measures.condition_notes import Arm, Basis, in_order, notes_of, read_basis
-from core.measures.extent import changed_keys, read_extents
+from core.measures.extent import changed_keys
 from core.stats.power import detectable_effect
 from core.store.database import Store
 from core.store.queries.judgements import answers_given
@@ -81,11 +81,15 @@ def result_of(
 
 def unmeasured_notes(request: MetricRequest, measure: Measure) -> Iterator[Note]:
     """Yield a note on the trials that the measure has not read against the present cases and lists."""
-    with request.store.read() as cursor:
-        number = len(unmeasured(cursor, measure, request.selection))
-    if number:
+    conversations = replace(request.selection, formats=None, question_types=None, mcq_rule="usual")
+    if number := request.read(read_unmeasured, measure, conversations):
         text = f"Not measured against the present cases and lists, and left out: {number:,} conversations."
         yield Note("not_measured", text, "high")
+
+
+def read_unmeasured(store: Store, measure: Measure, selection: Selection) -> int:
+    with store.read() as cursor:
+        return len(unmeasured(cursor, measure, selection))
 
 
 def read_given(
@@ -150,9 +154,17 @@ def why_empty(
     narrowed = {field: values for field in _NARROWING if (values := getattr(request.selection, field))}
     if not narrowed or not request.read(conditions):
         return unfiltered
-    if any(extent.cases for extent in request.read(read_extents, request.selection)):
-        everything: dict[str, Any] = dict.fromkeys(narrowed)
-        selection = replace(request.selection, **everything)
+    everything: dict[str, Any] = dict.fromkeys(narrowed)
+    selection = replace(request.selection, **everything)
+    chosen = request.selection.conditions
+    stored, all_stored = (
+        read_basis(request.read, each.of_conversations).extents for each in (request.selection, selection)
+    )
+    trials = sum(extent.done for extent in stored if chosen is None or extent.model in chosen)
+    if trials:
+        of_answers = {"formats", "question_types"} & narrowed.keys()
+        if not of_answers and trials == sum(extent.done for extent in all_stored):
+            return unfiltered
         whole = MetricRequest(request.store, selection, request.progress, query=request.query)
         try:
             if not any(True for _ in metric.rows(whole, **(options or {}))):

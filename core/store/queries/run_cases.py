@@ -72,7 +72,8 @@ def extents(
         run.run_id: run
         for run in run_records(cursor, sorted({run for condition in conditions for run in condition.runs}))
     }
-    planned, done = _by_run(cursor, _PLANNED, cases_only, runs), _by_run(cursor, _DONE, cases_only, runs)
+    with_plan = [run_id for run_id, run in runs.items() if run.source != "release"]
+    planned, done = _by_run(cursor, _PLANNED, cases_only, with_plan), _by_run(cursor, _DONE, cases_only, list(runs))
     sizes: dict[str, int] = defaultdict(int)
     for run in runs.values():
         sizes[run.data_set] = max(sizes[run.data_set], _data_set_cases(run))
@@ -127,10 +128,12 @@ def _data_set_cases(run: Run) -> int:
 _Rows = dict[str, list[tuple[str, int, int, int]]]
 
 
-def _by_run(cursor: duckdb.DuckDBPyConnection, sql: str, selection: Selection, runs: dict[str, Run]) -> _Rows:
-    sql = sql.format(where=replace(selection, models=None, runs=None).where())
+def _by_run(cursor: duckdb.DuckDBPyConnection, sql: str, selection: Selection, runs: list[str]) -> _Rows:
     rows: _Rows = defaultdict(list)
-    values = {**selection.parameters(sql), "runs_of_conditions": list(runs)}
+    if not runs:
+        return rows
+    sql = sql.format(where=replace(selection, models=None, runs=None).where())
+    values = {**selection.parameters(sql), "runs_of_conditions": runs}
     for run_id, *row in cursor.execute(sql, values).fetchall():
         rows[run_id].append(tuple(row))
     return rows

@@ -369,7 +369,7 @@ def _table_of(request: MetricRequest, part: HistoryPart) -> pd.DataFrame:
     elif part == "curves":
         table = request.read(read_history, conversations, curves=True)
     else:
-        return read_doctors(request.store, request.selection, request.read(read_history, conversations))
+        return request.read(read_doctors, request.selection, request.read(read_history, conversations))
     return table.assign(case_set=case_sets_of(table))
 
 
