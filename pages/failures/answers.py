@@ -59,7 +59,8 @@ def draw_answers(
         cause = choose("Cause", causes, "failures_cause", names=lambda c: CAUSE[c][0], where=cause_column)
         listed = read_behind(model, cause)
     st.caption(f"{len(listed):,} wrong answers." if read_behind else f"{len(listed):,} wrong answers; causes follow.")
-    places = [f"{answer.trial_id}|{answer.format}:{answer.question_type}" for answer in listed.itertuples()]
+    parts = (listed[name].tolist() for name in ("trial_id", "format", "question_type"))
+    places = [f"{trial}|{format_}:{question_type}" for trial, format_, question_type in zip(*parts, strict=True)]
 
     def choose_answer(row: int) -> None:
         st.query_params[ANSWER] = places[row]

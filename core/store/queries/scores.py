@@ -81,11 +81,12 @@ class ToMeasure(NamedTuple):
 
 
 def current_scores(measure: Reader) -> str:
-    """Return the SQL steps ``selected_trials`` and ``current_scores``; call ``select`` before, and pass ``key``.
+    """Return SQL steps up to ``selected_trials`` and ``current_scores``; call ``select`` before, and pass ``key``.
 
     ``selected_trials`` has the selected trials: trial_id, run_id, model (the condition), place, case_key, content_hash,
     dataset, specialty, staffed, ``broken`` (failed), ``ended``, ``whole`` (regular end), against, ``listed`` (the
-    length of the case's list), ``measured``. ``current_scores`` has these columns and name, value, evidence, series,
+    length of the case's list), ``measured``; ``looked`` has these columns but the last, and takes less time.
+    ``current_scores`` has the columns of ``looked`` and name, value, evidence, series,
     ordinal of each score.
     """
     lists, against, listed = "", "content_hash", "NULL"
