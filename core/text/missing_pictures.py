@@ -62,10 +62,13 @@ def picture_missing(case: Case) -> bool:
     pictured = [piece for piece in pieces if speaks_of_picture(piece)]
     if not pictured:
         return False
-    # number of different findings in words, without vital signs
-    without_vital_signs = (piece for piece in pieces if shown_topic(piece) != "vital signs")
-    findings = {finding.lower() for piece in without_vital_signs for finding in _FINDING.findall(piece)}
-    return len(findings) < _MIN_FINDINGS and not any(_describes(piece, piece in pictured) for piece in pieces)
+    findings = set[str]()  # different ones in words, without vital signs
+    for piece in pieces:
+        if (found := _FINDING.findall(piece)) and shown_topic(piece) != "vital signs":
+            findings.update(finding.lower() for finding in found)
+        if len(findings) >= _MIN_FINDINGS:
+            return False
+    return not any(_describes(piece, piece in pictured) for piece in pieces)
 
 
 def speaks_of_picture(sentence: str) -> bool:
