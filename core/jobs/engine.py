@@ -7,7 +7,6 @@ stop of any kind (Ctrl-C, the stop file, a budget, kill -9) the same job resumes
 from __future__ import annotations
 
 import asyncio
-import gc
 import itertools
 import logging
 import signal
@@ -95,22 +94,6 @@ def _interrupts(stop: Stop) -> Iterator[None]:
             loop.remove_signal_handler(number)
 
 
-@contextmanager
-def _modules_left_out() -> Iterator[None]:
-    """Leave what exists already, mostly modules, out of garbage collection: to search it took a fifth of a job's CPU.
-
-    Only for a time, because objects that end meanwhile would stay in memory; a server has left out its modules itself.
-    """
-    if gc.get_freeze_count():
-        yield
-        return
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-
-
 @dataclass(frozen=True)
 class Engine(Generic[U]):
     """The work of one journal: ``do`` does a piece and returns the lines to store, which end the piece.
@@ -174,7 +157,7 @@ class Engine(Generic[U]):
             self.progress.replies = replies
             self.options.on_progress(self.progress)
             token = LEARNT.set(self.progress.learnt if self.options.concurrency is None else None)
-            with _interrupts(self.stop), _modules_left_out():
+            with _interrupts(self.stop):
                 waiting = iter(pieces)
                 workers: list[asyncio.Task[None]] = []
 
