@@ -29,7 +29,7 @@ from core.measures.extent import changed_keys
 from core.stats.power import detectable_effect
 from core.store.database import Store
 from core.store.queries.judgements import answers_given
-from core.store.queries.run_cases import Extent
+from core.store.queries.run_cases import Extent, count_trials
 from core.store.queries.scores import unmeasured
 from core.store.selection import Selection, conditions, sample_size
 
@@ -154,17 +154,16 @@ def why_empty(
     narrowed = {field: values for field in _NARROWING if (values := getattr(request.selection, field))}
     if not narrowed or not request.read(conditions):
         return unfiltered
-    everything: dict[str, Any] = dict.fromkeys(narrowed)
-    selection = replace(request.selection, **everything)
     chosen = request.selection.conditions
-    stored, all_stored = (
-        read_basis(request.read, each.of_conversations).extents for each in (request.selection, selection)
-    )
-    trials = sum(extent.done for extent in stored if chosen is None or extent.model in chosen)
+    behind = read_basis(request.read, request.selection.of_conversations)
+    trials = sum(extent.done for extent in behind.extents if chosen is None or extent.model in chosen)
     if trials:
-        of_answers = {"formats", "question_types"} & narrowed.keys()
-        if not of_answers and trials == sum(extent.done for extent in all_stored):
+        runs = [run for condition in behind.conditions for run in condition.runs]
+        of_conversations = not {"formats", "question_types"} & narrowed.keys() and len(runs) == len(set(runs))
+        if of_conversations and trials == request.read(read_trials):  # the filters leave out nothing
             return unfiltered
+        everything: dict[str, Any] = dict.fromkeys(narrowed)
+        selection = replace(request.selection, **everything)
         whole = MetricRequest(request.store, selection, request.progress, query=request.query)
         try:
             if not any(True for _ in metric.rows(whole, **(options or {}))):
@@ -173,6 +172,11 @@ def why_empty(
             return unfiltered
     words = "; ".join(f"{_NARROWING[field]} {', '.join(map(str, values))}" for field, values in narrowed.items())
     return Empty(f"The filter leaves nothing: {words}.", filtered=True)
+
+
+def read_trials(store: Store) -> int:
+    with store.read() as cursor:
+        return count_trials(cursor)
 
 
 def sample_notes(read: Callable[..., Any], selection: Selection) -> tuple[Note, ...]:

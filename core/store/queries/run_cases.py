@@ -15,7 +15,7 @@ from core.frameworks.base import frameworks
 from core.store.conditions import Condition
 from core.store.queries.calls import Replies, replies_cut
 from core.store.queries.cases import CASE_COLUMNS, case_from
-from core.store.queries.runs import Run, run_records
+from core.store.queries.runs import CAMPAIGNS, Run, run_records
 from core.store.queries.scores import NO_SUMMARIES, Summaries, summaries_by_run
 from core.store.selection import CONTENT, TRIALS, Selection
 from core.store.tables import records
@@ -113,6 +113,12 @@ def extents(
             )
         )
     return extents
+
+
+def count_trials(cursor: duckdb.DuckDBPyConnection) -> int:
+    """Return the number of stored trials of campaigns and releases."""
+    sql = "SELECT count(*) FROM trials JOIN runs USING (run_id) WHERE list_contains(?, source)"
+    return int(cursor.execute(sql, [list(CAMPAIGNS)]).fetchall()[0][0])
 
 
 def _plays_profiles(run: Run) -> bool:

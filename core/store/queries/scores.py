@@ -91,9 +91,10 @@ def current_scores(measure: Reader) -> str:
     """
     lists, against, listed = "", "content_hash", "NULL"
     if measure.against:
-        lists = f"LEFT JOIN (SELECT *, md5(items::VARCHAR) AS digest FROM {newest(measure.against)}) AS lists "
-        lists += "USING (case_key, content_hash)"
-        against, listed = "content_hash || coalesce(':' || digest, '')", "json_array_length(items)"
+        # of each list once, not of each trial
+        of_list = "case_key, content_hash, md5(items::VARCHAR) AS digest, json_array_length(items) AS listed"
+        lists = f"LEFT JOIN (SELECT {of_list} FROM {newest(measure.against)}) AS lists USING (case_key, content_hash)"
+        against, listed = "content_hash || coalesce(':' || digest, '')", "lists.listed"
     return f"""own AS NOT MATERIALIZED (
         SELECT *, rowid AS ordinal FROM scores WHERE measure = $measure AND measure_version = $version
     ), looked AS (
