@@ -236,23 +236,29 @@ def detectable_between(case_values: pd.DataFrame | None, extents: Sequence[Exten
     ``case_values``: see ``MetricRequest``. Cases with different content in the ``extents`` of the two conditions are
     not shared; if a name is not that of a condition, nor are cases that changed between any conditions.
     """
+    if case_values is None:
+        return
     sizes: list[Detectable] = []
     by_name = {extent.model: extent for extent in extents}
     changed_anywhere = changed_keys(extents)
-    for _, figure in case_values.groupby("figure", sort=False) if case_values is not None else ():
-        if figure["model"].nunique() < 2:
-            continue
-        columns = [name for name in ("value", "trials", "flips") if name in figure]
-        wide = figure.pivot(index="case_key", columns="model", values=columns)
-        by_case = {name: wide[name].to_numpy(dtype=np.float64) for name in columns}
-        names = wide["value"].columns
-        for pair in combinations(range(figure["model"].nunique()), 2):
+    figures, figure_names = pd.factorize(case_values["figure"])
+    cases, keys = pd.factorize(case_values["case_key"], sort=True)
+    models, names = pd.factorize(case_values["model"], sort=True)
+    columns = [name for name in ("value", "trials", "flips") if name in case_values]
+    numbers = {name: case_values[name].to_numpy(dtype=np.float64) for name in columns}
+    for figure in range(len(figure_names)):
+        rows = np.flatnonzero(figures == figure)
+        present, column = np.unique(models[rows], return_inverse=True)
+        by_case = {name: np.full((len(keys), present.size), np.nan) for name in columns}
+        for name in columns:
+            by_case[name][cases[rows], column] = numbers[name][rows]
+        for pair in combinations(range(present.size), 2):
             first, second = by_case["value"][:, pair].T
             shared = np.isfinite(first) & np.isfinite(second)
             if changed_anywhere:
-                sides = [by_name[name] for place in pair if (name := names[place]) in by_name]
+                sides = [by_name[name] for place in pair if (name := names[present[place]]) in by_name]
                 changed = changed_keys(sides) if len(sides) == len(pair) else changed_anywhere
-                shared &= ~wide.index.isin(list(changed))
+                shared &= ~keys.isin(list(changed))
             n = int(shared.sum())
             spread = float((second - first)[shared].std(ddof=1)) if n > 1 else 0.0
             if spread > _NOTHING_VARIES:
