@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -150,13 +149,13 @@ def _faults(case: Case, knowledge: Knowledge | None) -> Iterator[LintFinding]:
     # the patient knows the answer or a synonym
     facts = profile.facts if profile is not None else ()
     texts = [("vignette", case.vignette), *((f"fact {fact.key!r}", f"{fact.value}. {fact.lay}") for fact in facts)]
+    plain = [(where, f" {' '.join(words_of_name(text))} ") for where, text in texts]
     for name in (case.answer, *case.synonyms):
         words = words_of_name(name)
         if not words or len("".join(words)) < 4:
             continue
-        pattern = re.compile(rf"\b{' '.join(map(re.escape, words))}\b")
-        for where, text in texts:
-            if pattern.search(" ".join(words_of_name(text))):
+        for where, text in plain:
+            if f" {' '.join(words)} " in text:
                 yield LintFinding(key, "answer_leaked", f"{name!r} stands in the {where}")
     for choice in case.choices or (case.answer,):
         if knowledge is not None and knowledge.disease(choice) is None:

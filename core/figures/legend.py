@@ -25,10 +25,15 @@ def legend_height(figure: go.Figure, width: float) -> int:
     return sum(_GAP + _LINE * max(map(len, row)) for row in rows)
 
 
+def legend_room(figure: go.Figure, width: float) -> int:
+    """Return the pixels that the legend needs beyond one line at this width in pixels."""
+    return max(0, legend_height(figure, width) - _GAP - _LINE * _INCLUDED)
+
+
 def with_legend_room(figure: go.Figure, width: float) -> go.Figure:
-    """Return the figure with as much more height as the legend needs beyond one line at this width in pixels."""
-    more = legend_height(figure, width) - _GAP - _LINE * _INCLUDED
-    if more <= 0:
+    """Return the figure with the height that the legend needs beyond one line at this width in pixels."""
+    more = legend_room(figure, width)
+    if not more:
         return figure
     layout = figure.layout
     figure.update_layout(height=(layout.height or 450) + more)

@@ -2,7 +2,7 @@
 
 import plotly.graph_objects as go
 
-from core.figures.legend import legend_height, with_legend_room
+from core.figures.legend import legend_height, legend_room, with_legend_room
 from core.figures.style import LEGEND, MARGIN
 
 NARROW, WIDE = 330, 480
@@ -20,7 +20,7 @@ def in_one_column(figure: go.Figure) -> go.Figure | None:
     axes = sorted(int(name.removeprefix("xaxis") or 1) for name in figure.layout if name.startswith("xaxis"))
     if len(axes) < 2 or len(axes) != len(titles):  # a grid with empty last places has axes without a title
         height = figure.layout.height or 450
-        panel = (with_legend_room(go.Figure(figure), WIDE).layout.height or height) - _AXIS
+        panel = height + legend_room(figure, WIDE) - _AXIS  # to copy a figure takes longer than to make it
         pressed = panel - legend_height(figure, NARROW) < min(_LEAST_PANEL, height - _AXIS)
         return with_legend_room(go.Figure(figure), NARROW) if pressed else None
     narrow, many = go.Figure(figure), len(axes)

@@ -98,7 +98,7 @@ _FILLER = {"the", "a", "an", "of", "disease", "disorder", "syndrome", "acute", "
 def words_of_name(name: str) -> list[str]:
     """Return the words of a disease name: lower case, one spelling, no punctuation, apostrophe-s dropped."""
     plain = name.lower().replace("’", "'").replace("'s", "").replace("'", "")
-    return [_american(word) for word in _NOT_WORD.sub(" ", plain.replace("-", " ")).split()]
+    return list(map(_american, _NOT_WORD.sub(" ", plain.replace("-", " ")).split()))
 
 
 _american = functools.lru_cache(maxsize=50_000)(american)

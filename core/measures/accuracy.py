@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cache, partial
-from itertools import chain, product
+from itertools import chain
+from operator import attrgetter
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -28,7 +29,7 @@ from core.datasets.published import (
     printed_sets,
 )
 from core.errors import AnamnesisError, UsageError
-from core.events import FORMATS, QUESTION_TYPES
+from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
 from core.frameworks.base import released
 from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.measures.base import CASES_OF_RUNS, Columns, Counted, MetricRequest, NameOf, Note, Row, Side, metric
@@ -82,13 +83,17 @@ def accuracy_of(
     scores: Iterable[CaseScore], by: Group | None = None, *, interval: IntervalKind = "smoothed"
 ) -> list[Row]:
     """Return the rows of ``accuracy`` from scores; conditions in the order of the scores."""
-    place: dict[str, int] = {}
-    groups: dict[tuple[int, int, int, str], list[CaseScore]] = {}
-    arms = {arm: (FORMATS.index(arm[0]), QUESTION_TYPES.index(arm[1])) for arm in product(FORMATS, QUESTION_TYPES)}
+    groups: dict[tuple[str, Format, QuestionType, str], list[CaseScore]] = {}
     for s in scores:
-        key = (place.setdefault(s.model, len(place)), *arms[s.format, s.question_type], group_of_score(s, by) or "")
-        groups.setdefault(key, []).append(s)
-    return [_accuracy_row(groups[key], by, interval) for key in sorted(groups)]
+        group = group_of_score(s, by) or "" if by else ""
+        groups.setdefault((s.model, s.format, s.question_type, group), []).append(s)
+    place = {model: n for n, model in enumerate(dict.fromkeys(model for model, *_ in groups))}
+
+    def order(key: tuple[str, Format, QuestionType, str]) -> tuple[int, int, int, str]:
+        model, format_, question_type, group = key
+        return place[model], FORMATS.index(format_), QUESTION_TYPES.index(question_type), group
+
+    return [_accuracy_row(groups[key], by, interval) for key in sorted(groups, key=order)]
 
 
 def interval_of(values: Sequence[float], kind: IntervalKind) -> Interval:
@@ -112,9 +117,9 @@ _INTERVALS: dict[IntervalKind, Callable[[Sequence[float]], Interval | None]] = {
 
 def _accuracy_row(scores: list[CaseScore], by: Group | None, kind: IntervalKind) -> Row:
     first = scores[0]
-    values = [s.score for s in scores if s.score is not None]
+    values = [s.correct / s.counted for s in scores if s.counted]
     reasons: Counter[str] = Counter()
-    for reason, n in chain.from_iterable(score.excluded.items() for score in scores):
+    for reason, n in chain.from_iterable(score.excluded.items() for score in scores if score.excluded):
         reasons[str(reason)] += n
     low, high = interval_of(values, kind)
     return Row(
@@ -131,12 +136,12 @@ def _accuracy_row(scores: list[CaseScore], by: Group | None, kind: IntervalKind)
         len(values),
         dict(sorted(reasons.items())),
         {
-            "n_trials": sum(s.counted for s in scores),
-            "n_refused_in_words": sum(s.refused_in_words for s in scores),
-            "n_blank": sum(s.blank for s in scores),
+            "n_trials": sum(map(attrgetter("counted"), scores)),
+            "n_refused_in_words": sum(map(attrgetter("refused_in_words"), scores)),
+            "n_blank": sum(map(attrgetter("blank"), scores)),
             "n_excluded": reasons.total(),
             "n_cases_excluded": len(scores) - len(values),
-            "n_repeats": sum(s.repeats for s in scores),
+            "n_repeats": sum(map(attrgetter("repeats"), scores)),
         },
         columns=_COLUMNS,
         by=by or "",

@@ -100,6 +100,9 @@ class Measure(ABC):
     def scores(self, record: Record) -> Iterable[Score]:
         """Yield the scores of a trial; none if the measure does not apply to it."""
 
+    def __reduce__(self) -> tuple[type[Measure], tuple[()]]:
+        return type(self), ()  # caches tell measures by their class
+
     def prepare(self, store: Store, stop: StopCallback) -> bool:
         """Store what all trials need; return whether it is stored, which it is not after a stop."""
         return True

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from core.events import Format, QuestionType
 from core.measures.base import NameOf
 from core.store.database import Store
-from core.store.queries.answers import arm_means
+from core.store.queries.answers import rule_means
 from core.store.selection import Selection
 from core.words import arm
 
@@ -52,17 +52,15 @@ def rule_gaps(store: Store, selection: Selection | None = None, at_least: float 
 
     In the order of the conditions; the rule of the selection is ignored.
     """
-    chosen = selection or Selection()
     with store.read() as cursor:
-        loose, strict = (arm_means(cursor, chosen, rule) for rule in ("mcq_loose", "mcq_strict"))
-    others = {(arm.model, arm.format, arm.question_type): arm for arm in strict}
-    gaps = []
-    for model, format_, question_type, mean, cases, _ in loose:
-        if other := others.get((model, format_, question_type)):
-            gap = RuleGap(model, format_, question_type, mean, other.mean, other.rule, max(cases, other.cases))
-            if abs(gap.difference) > at_least:
-                gaps.append(gap)
-    return gaps
+        means = rule_means(cursor, selection or Selection())
+    gaps = [
+        RuleGap(
+            model, format_, question_type, loose, strict, "mcq_many" if question_type == "mcq_many" else "mcq_strict", n
+        )
+        for model, format_, question_type, loose, strict, n in means
+    ]
+    return [gap for gap in gaps if abs(gap.difference) > at_least]
 
 
 def gaps_in_words(gaps: Sequence[RuleGap], name: NameOf = str) -> list[str]:

@@ -369,7 +369,7 @@ def _note_what_differs(request: MetricRequest, names: Sequence[str]) -> None:
 
 
 def _scores(request: MetricRequest, by: Group | None = None) -> list[CaseScore]:
-    scores = read_scores(request.store, request.selection, request.selection.mcq_rule, by_served=by == "served")
+    scores = request.read(read_scores, request.selection, request.selection.mcq_rule, by_served=by == "served")
     if not scores:
         raise AnamnesisError("There is nothing to report yet: run a campaign, or import the authors' release.")
     return scores

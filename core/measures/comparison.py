@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from math import isnan
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -40,8 +41,8 @@ def compare_cases(
     ``scores``: the values are no shares of right trials.
     ``interval`` and ``test``: see ``core.measures.paired.compare``. Tests: ``core.stats.differences``.
     """
-    firsts = {key: value for key, value in first.items() if not np.isnan(value)}
-    seconds = {key: value for key, value in second.items() if not np.isnan(value)}
+    firsts = {key: value for key, value in first.items() if not isnan(value)}
+    seconds = {key: value for key, value in second.items() if not isnan(value)}
     shared = [key for key in firsts if key in seconds]
     a, b = (np.array([side[key] for key in shared], dtype=np.float64) for side in (firsts, seconds))
     by_case = changes(b, a)

@@ -24,11 +24,11 @@ from core.judging.form import RUBRIC, forms
 from core.judging.judgement import Judge
 from core.measures.base import CaseTrials, Listed, Measure, Metric, MetricRequest, NameOf, Note, Result, Row, Severity
 from core.measures.condition_notes import Arm, Basis, in_order, notes_of, read_basis
-from core.measures.extent import changed_keys, read_extents
+from core.measures.extent import changed_keys
 from core.stats.power import detectable_effect
 from core.store.database import Store
 from core.store.queries.judgements import answers_given
-from core.store.queries.run_cases import Extent
+from core.store.queries.run_cases import Extent, count_trials
 from core.store.queries.scores import unmeasured
 from core.store.selection import Selection, conditions, sample_size
 
@@ -80,11 +80,15 @@ def result_of(
 
 def unmeasured_notes(request: MetricRequest, measure: Measure) -> Iterator[Note]:
     """Yield a note on the trials that the measure has not read against the present cases and lists."""
-    with request.store.read() as cursor:
-        number = len(unmeasured(cursor, measure, request.selection))
-    if number:
+    conversations = replace(request.selection, formats=None, question_types=None, mcq_rule="usual")
+    if number := request.read(read_unmeasured, measure, conversations):
         text = f"Not measured against the present cases and lists, and left out: {number:,} conversations."
         yield Note("not_measured", text, "high")
+
+
+def read_unmeasured(store: Store, measure: Measure, selection: Selection) -> int:
+    with store.read() as cursor:
+        return len(unmeasured(cursor, measure, selection))
 
 
 def read_given(
@@ -153,7 +157,14 @@ def why_empty(
     narrowed = {field: values for field in _NARROWING if (values := getattr(request.selection, field))}
     if not narrowed or not request.read(conditions):
         return unfiltered
-    if any(extent.cases for extent in request.read(read_extents, request.selection)):
+    chosen = request.selection.conditions
+    behind = read_basis(request.read, request.selection.of_conversations)
+    trials = sum(extent.done for extent in behind.extents if chosen is None or extent.model in chosen)
+    if trials:
+        runs = [run for condition in behind.conditions for run in condition.runs]
+        of_conversations = not {"formats", "question_types"} & narrowed.keys() and len(runs) == len(set(runs))
+        if of_conversations and trials == request.read(read_trials):  # the filters leave out nothing
+            return unfiltered
         everything: dict[str, Any] = dict.fromkeys(narrowed)
         selection = replace(request.selection, **everything)
         whole = MetricRequest(request.store, selection, request.progress, query=request.query)
@@ -164,6 +175,11 @@ def why_empty(
             return unfiltered
     words = "; ".join(f"{_NARROWING[field]} {', '.join(map(str, values))}" for field, values in narrowed.items())
     return Empty(f"The filter leaves nothing: {words}.", filtered=True)
+
+
+def read_trials(store: Store) -> int:
+    with store.read() as cursor:
+        return count_trials(cursor)
 
 
 def sample_notes(read: Callable[..., Any], selection: Selection) -> tuple[Note, ...]:
@@ -223,23 +239,29 @@ def detectable_between(case_values: pd.DataFrame | None, extents: Sequence[Exten
     ``case_values``: see ``MetricRequest``. Cases with different content in the ``extents`` of the two conditions are
     not shared; if a name is not that of a condition, nor are cases that changed between any conditions.
     """
+    if case_values is None:
+        return
     sizes: list[Detectable] = []
     by_name = {extent.model: extent for extent in extents}
     changed_anywhere = changed_keys(extents)
-    for _, figure in case_values.groupby("figure", sort=False) if case_values is not None else ():
-        if figure["model"].nunique() < 2:
-            continue
-        columns = [name for name in ("value", "trials", "flips") if name in figure]
-        wide = figure.pivot(index="case_key", columns="model", values=columns)
-        by_case = {name: wide[name].to_numpy(dtype=np.float64) for name in columns}
-        names = wide["value"].columns
-        for pair in combinations(range(figure["model"].nunique()), 2):
+    figures, figure_names = pd.factorize(case_values["figure"])
+    cases, keys = pd.factorize(case_values["case_key"], sort=True)
+    models, names = pd.factorize(case_values["model"], sort=True)
+    columns = [name for name in ("value", "trials", "flips") if name in case_values]
+    numbers = {name: case_values[name].to_numpy(dtype=np.float64) for name in columns}
+    for figure in range(len(figure_names)):
+        rows = np.flatnonzero(figures == figure)
+        present, column = np.unique(models[rows], return_inverse=True)
+        by_case = {name: np.full((len(keys), present.size), np.nan) for name in columns}
+        for name in columns:
+            by_case[name][cases[rows], column] = numbers[name][rows]
+        for pair in combinations(range(present.size), 2):
             first, second = by_case["value"][:, pair].T
             shared = np.isfinite(first) & np.isfinite(second)
             if changed_anywhere:
-                sides = [by_name[name] for place in pair if (name := names[place]) in by_name]
+                sides = [by_name[name] for place in pair if (name := names[present[place]]) in by_name]
                 changed = changed_keys(sides) if len(sides) == len(pair) else changed_anywhere
-                shared &= ~wide.index.isin(list(changed))
+                shared &= ~keys.isin(list(changed))
             n = int(shared.sum())
             spread = float((second - first)[shared].std(ddof=1)) if n > 1 else 0.0
             if spread > _NOTHING_VARIES:

@@ -97,14 +97,18 @@ def by_arm(scores: Iterable[CaseScore]) -> dict[ArmOf, dict[str, CaseScore]]:
 def paired_cases(first: Cases, second: Cases) -> list[PairedCase]:
     """Return the cases that count on both sides with the same content, in the order of the first."""
     pairs = []
-    for a, b in ((a, second.get(key)) for key, a in first.items()):
-        if b is not None and a.counted and b.counted and a.content == b.content:
-            # compared as integers: floating point could make a change of 2/3 against 2/3
-            gain = b.correct * a.counted - a.correct * b.counted
-            outcome = OUTCOMES[2 * (not is_right(a)) + (not is_right(b))]
-            means = (a.correct / a.counted, b.correct / b.counted)
-            pairs.append(PairedCase(a.case_key, a.dataset, a.specialty, *means, (gain > 0) - (gain < 0), outcome))
+    for a, b in _shared(first, second):
+        # compared as integers: floating point could make a change of 2/3 against 2/3
+        gain = b.correct * a.counted - a.correct * b.counted
+        outcome = OUTCOMES[2 * (2 * a.correct < a.counted) + (2 * b.correct < b.counted)]
+        means = (a.correct / a.counted, b.correct / b.counted)
+        pairs.append(PairedCase(a.case_key, a.dataset, a.specialty, *means, (gain > 0) - (gain < 0), outcome))
     return pairs
+
+
+def _shared(first: Cases, second: Cases) -> list[tuple[CaseScore, CaseScore]]:
+    pairs = ((a, second.get(key)) for key, a in first.items() if a.counted)
+    return [(a, b) for a, b in pairs if b is not None and b.counted and a.content == b.content]
 
 
 def compare(
@@ -116,25 +120,27 @@ def compare(
     bootstrap, or normal theory (t). A bootstrap ``test`` has its own percentiles. The unpaired bootstrap is computed on
     the same cases as the paired tests, so that means and difference are equal under every test.
     """
-    pairs = paired_cases(first, second)
+    shared = _shared(first, second)
+    rows = [(a.correct, a.counted, b.correct, b.counted) for a, b in shared]
+    correct, counted, correct_after, counted_after = np.array(rows, dtype=np.int64).reshape(-1, 4).T
+    gains = correct_after * counted - correct * counted_after
+    outcomes = 2 * (2 * correct < counted) + (2 * correct_after < counted_after)
     a, b = (
         {(key, s.content): s.correct / s.counted for key, s in side.items() if s.counted} for side in (first, second)
     )
     compared = compare_cases(a, b, interval, test=test)
     changed = len({key for key, _ in a} & {key for key, _ in b}) - compared.n
-    outcomes = [pair.outcome for pair in pairs]
-    changes = [pair.change for pair in pairs]
     return replace(
         compared,
         first_alone=compared.first_alone - changed,
         second_alone=compared.second_alone - changed,
         changed=changed,
-        counts=PairedCounts(*(outcomes.count(outcome) for outcome in OUTCOMES)),
-        improved=changes.count(1),
-        regressed=changes.count(-1),
-        equal=changes.count(0),
+        counts=PairedCounts(*np.bincount(outcomes, minlength=len(OUTCOMES)).tolist()),
+        improved=int((gains > 0).sum()),
+        regressed=int((gains < 0).sum()),
+        equal=int((gains == 0).sum()),
         rules=tuple(dict.fromkeys(score.rule for side in (first, second) for score in side.values() if score.rule)),
-        trials=trials_of([side[pair.case_key] for pair in pairs for side in (first, second)]),
+        trials=trials_of([score for pair in shared for score in pair]),
     )
 
 

@@ -252,7 +252,8 @@ class StreamedReply:
         texts: list[TextPiece | Thought] = []
         if not isinstance(chunk, dict):
             raise UnreadableChunk("no choices in the chunk")
-        self.served_by = _text_in(chunk, "model") or self.served_by
+        if isinstance(model := chunk.get("model"), str) and model:
+            self.served_by = model
         if usage := chunk.get("usage"):
             self._take_usage(usage)
         choices = chunk.get("choices")
@@ -262,11 +263,13 @@ class StreamedReply:
                 self._choice = index if self._choice is None else self._choice
                 if index != self._choice:
                     return texts
-            delta = choice["delta"] if isinstance(choice.get("delta"), dict) else {}
-            self.refused = self.refused or bool(delta.get("refusal"))
-            if not _THOUGHTS.isdisjoint(delta) and (reasoning := _reasoning_in(delta)):
-                texts += self.thinking.think(reasoning)
-            content = delta.get("content") or ""
+            delta = choice.get("delta")
+            content: object = ""
+            if isinstance(delta, dict):
+                content = delta.get("content") or ""
+                self.refused = self.refused or bool(delta.get("refusal"))
+                if not _THOUGHTS.isdisjoint(delta) and (reasoning := _reasoning_in(delta)):
+                    texts += self.thinking.think(reasoning)
             if isinstance(content, str):
                 spoken = bool(content)
                 if spoken:
@@ -282,7 +285,7 @@ class StreamedReply:
             if spoken and self.finish_reason is not None:
                 self.finish_means_nothing, self.finished_s = True, None
             # set last, because an unreadable chunk must not complete the reply
-            if reason := _text_in(choice, "finish_reason"):
+            if isinstance(reason := choice.get("finish_reason"), str) and reason:
                 self.finish_reason, self.finished_with_text = reason, spoken
         return texts
 

@@ -38,7 +38,7 @@ RESAMPLES = 10_000
 SEED = 20
 _BLOCK = 500_000
 _AT_ONCE = 500
-_MAX_CACHED = 8_000_000
+_MAX_CACHED = 25_000_000
 """Largest number of draws (one byte each) that is cached for the next figure with the same number of cases."""
 _ROUNDING = 1e-12
 _TIE = 1e-6
@@ -287,7 +287,7 @@ def drawn_cases(n: int, resamples: int, seed: int) -> Iterator[Floats]:
     return (block.astype(np.float64) for block in blocks)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=2)
 def _cached_draws(n: int, resamples: int, seed: int) -> list[NDArray[np.uint8]]:
     return list(_draws(n, resamples, seed))
 

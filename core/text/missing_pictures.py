@@ -25,11 +25,11 @@ _PICTURE = re.compile(
     r"\bare shown\.?$|\bimage courtesy\b|\(see (?:image|figure|photo)",
     _I,
 )
-_PICTURE_WORD = re.compile(
-    r"shown|seen|fig|image|photo|picture|depict|display|illustrat|exhibit|panel|below|above|provided|given|video|"
-    r"audio|here|demonstrated|presented|attached|micrograph|diagram|tracing|strip",
-    _I,
-)
+_PICTURE_WORDS = (
+    "shown", "seen", "fig", "image", "photo", "picture", "depict", "display", "illustrat", "exhibit", "panel", "below",
+    "above", "provided", "given", "video", "audio", "here", "demonstrated", "presented", "attached", "micrograph",
+    "diagram", "tracing", "strip",
+)  # fmt: skip
 """Every sentence about a picture contains one of these words; this quick test comes first."""
 _IS_PICTURE = re.compile(
     r"\b(?:figures?|exhibits?|photo\w*|pictures?|images?|\w*micrographs?|illustrations?|diagrams?|tracings?)\b", _I
@@ -62,14 +62,18 @@ def picture_missing(case: Case) -> bool:
     pictured = [piece for piece in pieces if speaks_of_picture(piece)]
     if not pictured:
         return False
-    # number of different findings in words, without vital signs
-    without_vital_signs = (piece for piece in pieces if shown_topic(piece) != "vital signs")
-    findings = {finding.lower() for piece in without_vital_signs for finding in _FINDING.findall(piece)}
-    return len(findings) < _MIN_FINDINGS and not any(_describes(piece, piece in pictured) for piece in pieces)
+    findings = set[str]()  # different ones in words, without vital signs
+    for piece in pieces:
+        if (found := _FINDING.findall(piece)) and shown_topic(piece) != "vital signs":
+            findings.update(finding.lower() for finding in found)
+        if len(findings) >= _MIN_FINDINGS:
+            return False
+    return not any(_describes(piece, piece in pictured) for piece in pieces)
 
 
 def speaks_of_picture(sentence: str) -> bool:
-    if not _PICTURE_WORD.search(sentence) or not _PICTURE.search(sentence):
+    lowered = sentence.lower()
+    if not any(map(lowered.__contains__, _PICTURE_WORDS)) or not _PICTURE.search(sentence):
         return False
     return bool(_IS_PICTURE.search(sentence)) or not _NUMBERS_BELOW.search(sentence)
 

@@ -23,10 +23,10 @@ from pages.kit.figures import draw_conditions_behind
 from pages.kit.look import ASKS_FOR, QUESTION_TYPE, plain
 from pages.kit.names import dataset_name
 from pages.kit.navigation import link
+from pages.kit.notes import basis
 from pages.kit.page import draw_tabs, lead_from, show
 from pages.kit.section import draw_section
 from pages.kit.split import SPLIT, ask_split
-from pages.kit.stored import extents_on
 from pages.kit.view import (
     FilterRow,
     SelectionPart,
@@ -141,8 +141,7 @@ def _computed(statistics: Statistics) -> dict[str, str]:
 
 def _ask_shared(selection: Selection) -> bool:
     """Ask whether only shared cases count, if models have different cases."""
-    (case_set,) = selection.case_sets or ("",)
-    extents = extents_on(case_set, tuple(selection.asks_for or ()), pooled=selection.pooled, origins=selection.origins)
+    extents = basis(selection).extents
     selected = [extent for extent in extents if selection.conditions is None or extent.model in selection.conditions]
     return bool(on_different_cases(selected)) and st.toggle(
         "Shared cases only",

@@ -89,6 +89,7 @@ def causes(extract: Causes, selection: Selection) -> AttributedAnswers:
     return AttributedAnswers(answers, result, tuple(patient_effects(answers, scores)))
 
 
+@cached_query(spinner=False, entries=4)
 def answers_behind(extract: Causes, selection: Selection, model: str, cause: Cause) -> pd.DataFrame:
     """Return the selected answers with a cause, in all columns, ordered by case and trial."""
     listed = extract.read(within=selection, model=model, cause=cause)

@@ -6,6 +6,7 @@ come from this server's pages, so that no other web page can use the dashboard t
 
 from __future__ import annotations
 
+import gc
 import logging
 import socket
 import sys
@@ -172,12 +173,13 @@ _LOADED_AHEAD = (
 
 
 def _load_ahead() -> None:
-    """Import what the first visitor would wait for."""
+    """Import what the first visitor would wait for, and leave it out of garbage collection, which pages wait for."""
     for name in _LOADED_AHEAD:
         try:
             import_module(name)
         except Exception:  # the page that needs it shows the error
             _log.warning("%s cannot be loaded.", name, exc_info=True)
+    gc.freeze()
 
 
 def main(*options: str) -> None:

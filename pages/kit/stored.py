@@ -7,15 +7,13 @@ from core.case import AsksFor, Case
 from core.datasets.published import printed_sets
 from core.events import Answered, Event, Graded
 from core.frameworks.base import Arm, frameworks
-from core.measures.extent import read_extents
 from core.measures.paired import read_scores
 from core.store.conditions import Condition
 from core.store.database import Store
 from core.store.queries.answers import CaseScore
 from core.store.queries.cases import case
 from core.store.queries.grades import latest_grades
-from core.store.queries.run_cases import Extent
-from core.store.queries.runs import CAMPAIGNS, Origin, Run, run_records, runs
+from core.store.queries.runs import CAMPAIGNS, Run, run_records, runs
 from core.store.queries.trials import Conversation, conversations, stored_trial, trial_events
 from core.store.selection import McqRule, Selection, case_sets_played
 from core.store.selection import conditions as select_conditions
@@ -70,15 +68,6 @@ def conditions(
     return [
         condition for condition in select_conditions(Store(), selection) if not with_trials.isdisjoint(condition.runs)
     ]
-
-
-@cached_query(entries=32)
-def extents_on(
-    case_set: str, asks_for: tuple[AsksFor, ...] = (), *, pooled: bool = False, origins: Sequence[Origin] | None = None
-) -> list[Extent]:
-    """Return how much of its plan and of the case set each condition covers."""
-    selection = Selection(case_sets=(case_set,), pooled=pooled, asks_for=asks_for or None, origins=origins)
-    return read_extents(Store(), selection)
 
 
 def history_conditions() -> list[Condition]:

@@ -140,10 +140,10 @@ _CASES = """
 _PLACED = """
     WITH {current_scores}, places AS (
         SELECT model, case_key, (row_number() OVER (ORDER BY place, case_key) - 1)::INTEGER AS slot
-        FROM selected_trials WHERE NOT staffed GROUP BY model, place, case_key
+        FROM looked WHERE NOT staffed GROUP BY model, place, case_key
     ), trial_places AS (
         SELECT trial_id, against, slot, (row_number() OVER () - 1)::INTEGER AS trial
-        FROM selected_trials JOIN places USING (model, case_key)
+        FROM looked JOIN places USING (model, case_key)
     ), asked AS (SELECT unnest($names::VARCHAR[]) AS name, unnest(range(len($names)))::INTEGER AS of)"""
 """Numbers instead of names: the row of ``_CASES`` (``slot``), the conversation (``trial``) and the score (``of``)."""
 _VALUES = f"""{_PLACED}

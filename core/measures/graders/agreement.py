@@ -59,6 +59,8 @@ class VerdictTable:
 
     def of(self, judges: Sequence[str]) -> VerdictTable:
         """Return the verdicts of these judges only, in this order; raise ``UsageError`` if a judge is unknown."""
+        if tuple(judges) == self.judges:
+            return self
         places = [self.place(name) for name in judges]
         counts = [count._replace(verdicts=tuple(count.verdicts[p] for p in places)) for count in self.counts]
         return VerdictTable(tuple(judges), counts)

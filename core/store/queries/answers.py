@@ -70,22 +70,25 @@ def case_scores(
     return _with_repeats(cursor, _case_scores(cursor, chosen, _counts(cursor, chosen)))
 
 
-class ArmMean(NamedTuple):
-    """Accuracy (0 to 1) of an arm of a condition over its ``cases`` with a counted trial, by ``rule``."""
+class RuleMeans(NamedTuple):
+    """Accuracy (0 to 1) of an arm with choices over cases, by the substring rule and by the strict rule.
+
+    Many choices have no strict rule, but the grader's verdict. ``cases`` is the number of cases that count, by the rule
+    with more of them.
+    """
 
     model: str
     format: Format
     question_type: QuestionType
-    mean: float
+    loose: float
+    strict: float
     cases: int
-    rule: str
 
 
-def arm_means(cursor: duckdb.DuckDBPyConnection, selection: Selection, mcq_rule: McqRule) -> list[ArmMean]:
-    """Return the mean of ``CaseScore.score`` of each arm with choices, in the order of the conditions."""
-    chosen = replace(selection, mcq_rule=mcq_rule)
-    rows = _executed(cursor, chosen, f"{_counts(cursor, chosen)} {_ARM_MEANS}").fetchall()
-    return [ArmMean(*row) for row in rows]
+def rule_means(cursor: duckdb.DuckDBPyConnection, selection: Selection) -> list[RuleMeans]:
+    """Return the means of arms in which cases count by both rules, in the order of the conditions."""
+    rows = _executed(cursor, selection, f"{_counts(cursor, selection)} {_RULE_MEANS}").fetchall()
+    return [RuleMeans(*row) for row in rows]
 
 
 def _counts(cursor: duckdb.DuckDBPyConnection, selection: Selection) -> str:
@@ -285,11 +288,19 @@ _CASE_SCORES = f"""
     GROUP BY model, place, format, question_type, case_key
     ORDER BY place, format, question_type, case_key"""
 
-_ARM_MEANS = f"""
-    SELECT model, format, question_type, avg(correct / counted) AS mean, count(*) AS cases,
-        arg_min(rule, case_key) AS rule
-    FROM ({_CASE_SCORES}) WHERE counted > 0 AND starts_with(question_type, 'mcq')
-    GROUP BY model, place, format, question_type
+_RULE_MEANS = f"""
+    SELECT model, format, question_type, avg(loose_correct / loose_counted) AS loose,
+        avg(strict_correct / strict_counted) AS strict, greatest(count(loose_counted), count(strict_counted))
+    FROM (
+        SELECT model, place, format, question_type, case_key,
+            coalesce(sum(n) FILTER (loose = 'correct'), 0)::BIGINT AS loose_correct,
+            nullif(sum(n) FILTER (list_contains($counting, loose)), 0)::BIGINT AS loose_counted,
+            coalesce(sum(n) FILTER (strict = 'correct'), 0)::BIGINT AS strict_correct,
+            nullif(sum(n) FILTER (list_contains($counting, strict)), 0)::BIGINT AS strict_counted
+        FROM counts AS verdicts WHERE starts_with(question_type, 'mcq') AND {IN_ARMS}
+        GROUP BY model, place, format, question_type, case_key
+    )
+    GROUP BY model, place, format, question_type HAVING loose IS NOT NULL AND strict IS NOT NULL
     ORDER BY place, format, question_type"""
 
 

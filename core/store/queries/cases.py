@@ -106,8 +106,10 @@ def case_traits(cursor: duckdb.DuckDBPyConnection, datasets: Iterable[str]) -> d
             count(*) OVER (PARTITION BY split_part(case_key, '/', 1), images, words) > 1,
             coalesce(labelled.development, false), labelled.specialty_by
         FROM (
-            -- an expression of the window is computed twice
-            SELECT *, hash(list_sort(list_distinct(string_split_regex(lower(trim(vignette)), '\\s+')))) AS words
+            -- here because an expression of the window is computed twice; hashes, because sorting words takes longer
+            SELECT *, list_bit_xor(list_distinct(list_transform(
+                string_split(translate(lower(vignette), E'\\n\\t\\r\\f', '    '), ' '),
+                lambda word: if(word = '', 0::UBIGINT, hash(word))))) AS words
             FROM cases WHERE list_contains($datasets, split_part(case_key, '/', 1))
             QUALIFY row_number() OVER (PARTITION BY case_key ORDER BY added_at DESC, rowid DESC) = 1
         ) AS newest LEFT JOIN (

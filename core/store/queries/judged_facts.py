@@ -102,6 +102,8 @@ def asked_facts(facts: Collection[AtomicFact]) -> list[FactAsked]:
 
 def judges(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> list[JudgeProgress]:
     """Return the judges of the selected conversations for their present facts, the most recent first."""
+    if not cursor.execute(_ANY).fetchall():  # to select the conversations takes much longer
+        return []
     select(cursor, selection)
     rows = cursor.execute(_JUDGES, {"failed": _failed(cursor)}).fetchall()
     return [
@@ -237,6 +239,7 @@ _JUDGED = f"""judged AS (
         HAVING bool_or(question = '{INVENTED}') AND count(*) = count(value)
     )"""
 """The CTE of the judged conversations."""
+_ANY = f"SELECT 1 FROM judgements WHERE form = '{FORM}' AND judge_kind = 'model' LIMIT 1"
 _JUDGES = f"""
     WITH {_OF_ALL} SELECT judge, prompt_hash, together, count(value), count(*) - count(value), max(judged_at)
     FROM present WHERE question = '{INVENTED}' GROUP BY judge, prompt_hash, together

@@ -15,7 +15,7 @@ from core.frameworks.base import frameworks
 from core.store.conditions import Condition
 from core.store.queries.calls import Replies, replies_cut
 from core.store.queries.cases import CASE_COLUMNS, case_from
-from core.store.queries.runs import Run, run_records
+from core.store.queries.runs import CAMPAIGNS, Run, run_records
 from core.store.queries.scores import NO_SUMMARIES, Summaries, summaries_by_run
 from core.store.selection import CONTENT, TRIALS, Selection
 from core.store.tables import records
@@ -72,7 +72,8 @@ def extents(
         run.run_id: run
         for run in run_records(cursor, sorted({run for condition in conditions for run in condition.runs}))
     }
-    planned, done = _by_run(cursor, _PLANNED, cases_only, runs), _by_run(cursor, _DONE, cases_only, runs)
+    with_plan = [run_id for run_id, run in runs.items() if run.source != "release"]
+    planned, done = _by_run(cursor, _PLANNED, cases_only, with_plan), _by_run(cursor, _DONE, cases_only, list(runs))
     sizes: dict[str, int] = defaultdict(int)
     for run in runs.values():
         sizes[run.data_set] = max(sizes[run.data_set], _data_set_cases(run))
@@ -114,6 +115,12 @@ def extents(
     return extents
 
 
+def count_trials(cursor: duckdb.DuckDBPyConnection) -> int:
+    """Return the number of stored trials of campaigns and releases."""
+    sql = "SELECT count(*) FROM trials JOIN runs USING (run_id) WHERE list_contains(?, source)"
+    return int(cursor.execute(sql, [list(CAMPAIGNS)]).fetchall()[0][0])
+
+
 def _plays_profiles(run: Run) -> bool:
     framework = frameworks().get(run.protocol)
     return framework is not None and framework.cases.plays_profiles and run.source != "release"
@@ -127,10 +134,12 @@ def _data_set_cases(run: Run) -> int:
 _Rows = dict[str, list[tuple[str, int, int, int]]]
 
 
-def _by_run(cursor: duckdb.DuckDBPyConnection, sql: str, selection: Selection, runs: dict[str, Run]) -> _Rows:
-    sql = sql.format(where=replace(selection, models=None, runs=None).where())
+def _by_run(cursor: duckdb.DuckDBPyConnection, sql: str, selection: Selection, runs: list[str]) -> _Rows:
     rows: _Rows = defaultdict(list)
-    values = {**selection.parameters(sql), "runs_of_conditions": list(runs)}
+    if not runs:
+        return rows
+    sql = sql.format(where=replace(selection, models=None, runs=None).where())
+    values = {**selection.parameters(sql), "runs_of_conditions": runs}
     for run_id, *row in cursor.execute(sql, values).fetchall():
         rows[run_id].append(tuple(row))
     return rows

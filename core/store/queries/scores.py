@@ -81,18 +81,20 @@ class ToMeasure(NamedTuple):
 
 
 def current_scores(measure: Reader) -> str:
-    """Return the SQL steps ``selected_trials`` and ``current_scores``; call ``select`` before, and pass ``key``.
+    """Return SQL steps up to ``selected_trials`` and ``current_scores``; call ``select`` before, and pass ``key``.
 
     ``selected_trials`` has the selected trials: trial_id, run_id, model (the condition), place, case_key, content_hash,
     dataset, specialty, staffed, ``broken`` (failed), ``ended``, ``whole`` (regular end), against, ``listed`` (the
-    length of the case's list), ``measured``. ``current_scores`` has these columns and name, value, evidence, series,
+    length of the case's list), ``measured``; ``looked`` has these columns but the last, and takes less time.
+    ``current_scores`` has the columns of ``looked`` and name, value, evidence, series,
     ordinal of each score.
     """
     lists, against, listed = "", "content_hash", "NULL"
     if measure.against:
-        lists = f"LEFT JOIN (SELECT *, md5(items::VARCHAR) AS digest FROM {newest(measure.against)}) AS lists "
-        lists += "USING (case_key, content_hash)"
-        against, listed = "content_hash || coalesce(':' || digest, '')", "json_array_length(items)"
+        # of each list once, not of each trial
+        of_list = "case_key, content_hash, md5(items::VARCHAR) AS digest, json_array_length(items) AS listed"
+        lists = f"LEFT JOIN (SELECT {of_list} FROM {newest(measure.against)}) AS lists USING (case_key, content_hash)"
+        against, listed = "content_hash || coalesce(':' || digest, '')", "lists.listed"
     return f"""own AS NOT MATERIALIZED (
         SELECT *, rowid AS ordinal FROM scores WHERE measure = $measure AND measure_version = $version
     ), looked AS (

@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from core.errors import UsageError
 from core.frameworks.base import publisher
@@ -68,14 +69,10 @@ def figures_of(table: pd.DataFrame, columns: Sequence[str]) -> dict[tuple[str, s
         return {}
     wide = table.pivot(index="case_key", columns="model", values=list(columns))
     places = [(model, column) for column in columns for model in models]
-    matrix = np.column_stack(
-        [wide[column][model].to_numpy(dtype=np.float64, na_value=np.nan) for model, column in places]
-    )
+    matrix = _columns(wide, [(column, model) for model, column in places])
     with_trials = [f"n_{column}" if f"n_{column}" in table else "conversations" for column in columns]
     counts = table.pivot(index="case_key", columns="model", values=list(dict.fromkeys(with_trials)))
-    trials = np.column_stack(
-        [counts[name][model].to_numpy(dtype=np.float64, na_value=np.nan) for name in with_trials for model in models]
-    )
+    trials = _columns(counts, list(product(with_trials, models)))
     bounds = column_intervals(matrix, shares=[column not in LENGTHS for _, column in places], trials=trials)
     figures = {}
     for (model, column), values, interval in zip(places, matrix.T, bounds, strict=True):
@@ -85,6 +82,11 @@ def figures_of(table: pd.DataFrame, columns: Sequence[str]) -> dict[tuple[str, s
             Row(label, float(present.mean()), *interval, present.size) if present.size else Row(label, None, n=0)
         )
     return figures
+
+
+def _columns(wide: pd.DataFrame, names: list[tuple[str, str]]) -> NDArray[np.float64]:
+    """Return these columns, row by row in memory: the order of sums depends on that."""
+    return np.ascontiguousarray(wide[names].to_numpy(dtype=np.float64, na_value=np.nan))
 
 
 def measure_rows(table: pd.DataFrame, measures: Sequence[str] = SCALARS) -> list[Row]:
@@ -381,7 +383,7 @@ def _table_of(request: MetricRequest, part: HistoryPart) -> pd.DataFrame:
     elif part == "curves":
         table = request.read(read_history, conversations, curves=True)
     else:
-        return read_doctors(request.store, request.selection, request.read(read_history, conversations))
+        return request.read(read_doctors, request.selection, request.read(read_history, conversations))
     return table.assign(case_set=case_sets_of(table))
 
 

@@ -243,8 +243,7 @@ def test_every_part_of_the_report_has_its_rows(store: Store, monkeypatch: pytest
         ]
     )
     uncovered = pd.DataFrame({"model": "a", "case_key": cases, "recall": [0.1, 0.2, 0.3, 0.7, 0.8, 0.9], "right": True})
-    monkeypatch.setattr(summary, "read_doctors", lambda *_: table)
-    tables = {"read_uncovered": uncovered, "read_history": table, "read_extents": []}
+    tables = {"read_uncovered": uncovered, "read_history": table, "read_doctors": table, "read_extents": []}
     texts = {"openings_note": "Three openings are vague.", "items_note": "Items by a model."}
     patients = [SimpleNamespace(name=name, newest=SimpleNamespace(patient=f"openai/{name}")) for name in "ab"]
     monkeypatch.setattr(summary, "conditions", lambda *_: patients)
