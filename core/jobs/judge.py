@@ -87,6 +87,7 @@ LEAST_READABLE = 0.95
 """Share of their entries that must be readable; otherwise each question is asked alone."""
 _TOKENS_AN_ANSWER = 100
 """Tokens of a usual answer with quotations and reason."""
+_NO_FACTS = "their conversations have no case: attach one under Import on the page Conversations"
 _GONE = "its trial or case is no longer stored"
 
 
@@ -196,7 +197,8 @@ class Judging(AskJob[ItemToJudge]):
         form = self._form(store)
         if form.about == "vignette" or not any(asked_of_models(form.questions)):
             raise UsageError(f"A model cannot fill in the form {form.name}: models answer vignettes in a run.")
-        subjects = self._subjects(store, form)
+        left_out = Counter[str]()
+        subjects = self._subjects(store, form, left_out)
         if form.about == "case":
             with store.read() as cursor:
                 cases = cases_of(self._case_set(cursor))
@@ -211,9 +213,11 @@ class Judging(AskJob[ItemToJudge]):
                 for subject in subjects
             ]
         if not subjects:
-            raise Missing(f"There is nothing to judge by the form {form.name}: no item is stored that fits.", CAMPAIGN)
+            reasons = "; ".join(f"{n:,} are left out: {reason}" for reason, n in left_out.items())
+            why = reasons or "no item is stored that fits"
+            raise Missing(f"There is nothing to judge by the form {form.name}: {why}.", CAMPAIGN)
         judges = self._judges(registry, form, subjects)
-        parts, kept, left_out = list[JournalWork](), 0, Counter[str]()
+        parts, kept = list[JournalWork](), 0
         for judge in judges:
             for work in self._work(store, form, judge, subjects, left_out):
                 for part, answered in self._parts(store, form, work):
@@ -235,7 +239,7 @@ class Judging(AskJob[ItemToJudge]):
                 return planned
         return any_form(store, self.form)
 
-    def _subjects(self, store: Store, form: Form) -> list[_Subject]:
+    def _subjects(self, store: Store, form: Form, left_out: Counter[str]) -> list[_Subject]:
         with store.read() as cursor:
             if self.review:
                 state = read_state(cursor, self.review)
@@ -248,13 +252,15 @@ class Judging(AskJob[ItemToJudge]):
                 return [_Subject(name, form.questions_for(*of)) for name, of in islice(about.items(), self.limit)]
             trials = self.trials or None
             if form.about == "answer":
-                return self._played(cursor, form, judgeable_answers(cursor, self.conversations, trials=trials))
+                return self._played(
+                    cursor, form, judgeable_answers(cursor, self.conversations, trials=trials), left_out
+                )
             if form.about == "conversation":
                 summarised = "summary" in form.shown
                 conversations = judgeable_conversations(
                     cursor, self.conversations, trials=trials, wrong=self.wrong, summarised=summarised
                 )
-                return self._played(cursor, form, conversations)
+                return self._played(cursor, form, conversations, left_out)
         if form.about == "case":
             cases = select(self.data, self.limit, None, SAMPLE_SEED)
             if not self.stated and any(question.fills == "specialty" for question in form.questions):
@@ -269,7 +275,11 @@ class Judging(AskJob[ItemToJudge]):
         raise UsageError(f"Models judge a {form.about} as an item of a review: name one by --review.")
 
     def _played(
-        self, cursor: duckdb.DuckDBPyConnection, form: Form, items: Sequence[JudgeableConversation]
+        self,
+        cursor: duckdb.DuckDBPyConnection,
+        form: Form,
+        items: Sequence[JudgeableConversation],
+        left_out: Counter[str],
     ) -> list[_Subject]:
         """Return the items that the form asks anything about, up to the limit. Those with staff have no facts."""
         forms: dict[CaseKey, Form] = {}
@@ -277,6 +287,8 @@ class Judging(AskJob[ItemToJudge]):
             items = [item for item in items if not item.staffed][: self.limit]
             in_use = facts_in_use(cursor, {(item.case_key, item.content_hash) for item in items})
             forms = {key: form.about_facts(asked_facts(facts), against) for key, (facts, against) in in_use.items()}
+            if without := sum((item.case_key, item.content_hash) not in forms for item in items):
+                left_out[_NO_FACTS] += without
             items = [item for item in items if (item.case_key, item.content_hash) in forms]
         subjects = []
         for item in items:
