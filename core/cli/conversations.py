@@ -53,7 +53,7 @@ def import_command(
     """Import conversations of another system, to be judged, reviewed, searched and compared by their labels.
 
     Columns and speakers are guessed: look at them with --preview first. If one conversation cannot be used, nothing is
-    stored, unless --skip-bad is given. Conversations that were imported before, and named cases, get those of --cases.
+    stored, unless --skip-bad is given. The same file again, with --cases, attaches cases to what is stored.
     """
     file = expanded(path)
     if is_log(file):
@@ -76,15 +76,13 @@ def import_command(
         return 0 if preview else 1
     named = cases_by_id(cases_of(cases)) if cases else {}
     store = Store()
-    for run in import_conversations(
-        store, read.conversations, ConversationImport(loaded.name, label, case_set, named, mask)
-    ):
+    for run in import_conversations(store, read.conversations, ConversationImport(loaded.name, label, case_set, mask)):
         print(
             f"Run {run.run_id}: {run.conversations:,} conversations of {run.doctor}."
             if run.new
             else f"Run {run.run_id} of {run.doctor} is stored already."
         )
-        if named and not run.new:
+        if named:
             print(f"Cases were attached to {attach_cases(store, run.run_id, named):,} of its conversations.")
     without = sum(conversation.case not in named for conversation in read.conversations)
     if without:

@@ -1,7 +1,7 @@
 """Stores conversations from elsewhere as runs with the source "imported", one run for each label of version or arm.
 
 They are stored as the conversations of an Inspect log are (``core.interchange.inspect_import``), under a condition that
-no played conversation has. A conversation without a case has no right answer; a case can be attached later.
+no played conversation has. They come without vignette and right answer: a case is attached by its id afterwards.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -44,18 +44,14 @@ class ConversationImport:
     """How conversations are stored.
 
     ``label`` names their version or arm; conversations with a version of their own have it after the label. Ids of
-    cases belong to ``case_set``: two imports with one set are about the same cases. ``cases`` is id → case to attach.
-    ``masking`` replaces what may identify a person.
+    cases belong to ``case_set``: two imports with one set are about the same cases. ``masking`` replaces what may
+    identify a person.
     """
 
     file: str
     label: str
     case_set: str = PROTOCOL
-    cases: Mapping[str, Case] = field(default_factory=dict)
     masking: bool = False
-
-    def label_of(self, conversation: Conversation) -> str:
-        return " ".join(filter(None, (self.label, conversation.version)))
 
 
 def import_conversations(store: Store, read: Sequence[Conversation], how: ConversationImport) -> list[ImportedLog]:
@@ -70,8 +66,8 @@ def import_conversations(store: Store, read: Sequence[Conversation], how: Conver
     for conversation in read:
         if how.masking:
             messages = tuple(Message(message.seat, masked(message.text)) for message in conversation.messages)
-            conversation = Conversation(**{**vars(conversation), "messages": messages})
-        by_label.setdefault(how.label_of(conversation), []).append(conversation)
+            conversation = replace(conversation, messages=messages)
+        by_label.setdefault(f"{how.label} {conversation.version}".strip(), []).append(conversation)
     if "" in by_label:
         raise UsageError("Name the version or arm of these conversations (--label), or a column that has it.")
     readers = [_ConversationReader(how, label, of_label) for label, of_label in by_label.items()]
@@ -110,13 +106,19 @@ def attach_cases(store: Store, run_id: str, cases: Mapping[str, Case]) -> int:
         if header is None or header.protocol != PROTOCOL:
             raise UsageError(f"{run_id} is no run of imported conversations.")
         stored = run_cases(cursor, run_id)
-        attached = {
-            case.case_key: _attached(by_name[name], case.case_key)
+        attached = {  # nobody was offered choices
+            case.case_key: by_name[name].model_copy(
+                update={"case_key": case.case_key, "dataset": case.dataset, "choices": ()}
+            )
             for case in stored
             if case.vignette in WITHOUT_CASE and (name := case.case_key.partition("/")[2]) in by_name
         }
         trials = [
-            (trial.trial_id, attached[trial.case_key], utterances_of(cursor, trial.trial_id))
+            (
+                trial.trial_id,
+                attached[trial.case_key],
+                [message for message in utterances_of(cursor, trial.trial_id) if message.role == "doctor"],
+            )
             for trial in conversations(cursor, Selection(runs=[run_id]), limit=None)
             if trial.case_key in attached
         ]
@@ -126,22 +128,13 @@ def attach_cases(store: Store, run_id: str, cases: Mapping[str, Case]) -> int:
     without = int(str(header.settings.get(WITHOUT, 0))) - len(trials)
     settings = {**header.settings, WITHOUT: without, ATTACHED: time.time()}
     later = [
-        GradesLine(run_id=run_id, trial_id=trial, grades=[], answers=[closing_answer(case, _of_doctor(messages))])
-        for trial, case, messages in trials
+        GradesLine(run_id=run_id, trial_id=trial, grades=[], answers=[closing_answer(case, of_doctor)])
+        for trial, case, of_doctor in trials
     ]
     again = header.model_copy(update={"cases": now, "settings": settings})
     append_shared(journal_path(run_id, store.journals), [again, *later])
     fold(store)
     return len(trials)
-
-
-def _of_doctor(messages: Sequence[Utterance]) -> list[Utterance]:
-    return [message for message in messages if message.role == "doctor"]
-
-
-def _attached(case: Case, case_key: str) -> Case:
-    """Return a case under the key of the conversations that name it; their set of cases is the data set."""
-    return case.model_copy(update={"case_key": case_key, "dataset": case_key.partition("/")[0]})
 
 
 def _name(case_id: str) -> str:
@@ -159,7 +152,6 @@ class _ConversationReader(LogReader):
         about = LogEval(created=datetime.fromtimestamp(time.time(), UTC).isoformat(), task=PROTOCOL, model=BY + label)
         super().__init__(LogHeader(status="success", eval=about), how.file, f"{PROTOCOL}-{self._fingerprint[:12]}")
         self._how, self._label, self._read = how, label, read
-        self._by_name = {_name(case_id): case for case_id, case in how.cases.items()}
         self._trials: Counter[str] = Counter()
 
     def samples(self) -> Iterator[LogSample]:
@@ -175,7 +167,7 @@ class _ConversationReader(LogReader):
                     for message in conversation.messages
                 ],
                 scores={"outcome": LogScore(value=conversation.outcome)} if conversation.outcome else None,
-                metadata={"id": conversation.id, "named": bool(conversation.case)},
+                metadata={"id": conversation.id},
                 completed_at=conversation.ended_at and datetime.fromtimestamp(conversation.ended_at, UTC).isoformat(),
             )
 
@@ -184,7 +176,6 @@ class _ConversationReader(LogReader):
 
     def header(self) -> RunHeader:
         cases = list(self.cases.values())
-        without = sum(self._trials[case.case_key.partition("/")[2]] for case in cases if case.vignette in WITHOUT_CASE)
         return RunHeader(
             run_id=self.run_id,
             fingerprint=self._fingerprint,
@@ -197,10 +188,10 @@ class _ConversationReader(LogReader):
             prompt_hash=PROTOCOL,
             case_set=self._how.case_set,
             case_set_hash=case_set_hash(cases),
-            arms=[("closing", "frq")] if without < self._trials.total() else [],
+            arms=[],
             trials=max(self._trials.values()),
             seed=0,
-            settings={"log": self._how.file, WITHOUT: without, "masked": self._how.masking},
+            settings={"log": self._how.file, WITHOUT: self._trials.total(), "masked": self._how.masking},
             code_version=PROTOCOL,
             source="imported",
             created_at=self._created,
@@ -209,11 +200,9 @@ class _ConversationReader(LogReader):
 
     def trial(self, sample: LogSample) -> TrialLine:
         case_key = f"{self._how.case_set}/{sample.id}"
-        named = sample.metadata["named"] and self._by_name.get(str(sample.id))
-        case = (
-            _attached(named, case_key)
-            if named
-            else Case(
+        self.cases.setdefault(
+            case_key,
+            Case(
                 case_key=case_key,
                 dataset=self._how.case_set,
                 specialty="Other",
@@ -221,23 +210,20 @@ class _ConversationReader(LogReader):
                 question=NO_CASE,
                 answer=NO_CASE,
                 source=self._how.file,
-            )
+            ),
         )
-        self.add_case(case)
         number, ended_at = sample.epoch - 1, self.finished_at(sample)
         place = {"case_key": case_key, "trial": number, "seed": seed_of(0, case_key, number)}
         trial = trial_id(self.run_id, case_key, number)
         dialogue = list(self.messages(trial, sample.messages))
-        spoken = _of_doctor([event for event in dialogue if isinstance(event, Utterance)])
         events: list[Event] = [
             Started(trial_id=trial, at=self._created, **place),
             *dialogue,
             Ended(
                 reason="not_recorded",
-                doctor_turns=sum(message.turn > 0 for message in spoken),
+                doctor_turns=sum(isinstance(e, Utterance) and e.role == "doctor" and e.turn > 0 for e in dialogue),
                 detail=f"conversation {sample.metadata['id']}",
             ),
-            *([closing_answer(case, spoken)] if named else []),
             *self.foreign_scores(sample.scores or {}),
             Finished(at=ended_at),
         ]

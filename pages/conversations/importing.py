@@ -43,9 +43,9 @@ from pages.kit.visitor import draw_button
 _KINDS = ["csv", "tsv", "txt", "xlsx", "parquet", "json", "jsonl", "ndjson", "eval"]
 _DONE = "conversations_import_done"
 """Session state key: what the last import did, in words."""
-_NO_COLUMN, _NO_DATA_SET = "—", ""
+_NO_COLUMN = "—"
 _FEW = 5
-"""Faults and messages that are shown at first."""
+"""Messages that are shown of the first conversation."""
 
 
 def draw_import() -> None:
@@ -94,21 +94,16 @@ def draw_file(path: Path, stamp: str) -> None:
     masking = _draw_people(read, stamp)
     if read.conversations:
         first = read.conversations[0]
-        said = [{"Who": SEATS[seat], "Message": masked_or_not} for seat, masked_or_not in first.messages[:_FEW]]
+        said = [{"Who": SEATS[seat], "Message": text} for seat, text in first.messages[:_FEW]]
         st.dataframe(said, hide_index=True, alt=f"The first messages of conversation {first.id}")
-    named, case_set = "", PROTOCOL
+    case_set = PROTOCOL
     if any(conversation.case for conversation in read.conversations):
-        left, right = st.columns(2)
-        with left:
-            named = _ask_data_set(stamp)
-        case_set = right.text_input(
+        case_set = st.text_input(
             "Set of the ids of cases",
             PROTOCOL,
             key=f"conversations_import_set_{stamp}",
             help="Imports with one set are about the same cases, and are compared case by case.",
         ).strip()
-    else:
-        st.caption("The file names no case: these conversations have no accuracy and no facts, and no case in common.")
     why_not = "" if label or "version" in columns else "Name the version or arm."
     if read.faults and not st.checkbox(
         f"Leave out {counted(len(read.faults), 'conversation')} that cannot be used",
@@ -123,8 +118,7 @@ def draw_file(path: Path, stamp: str) -> None:
         key="conversations_import_go",
         role="run",
     ):
-        cases = cases_by_id(cases_of(named)) if named else {}
-        how = ConversationImport(loaded.name, label, case_set, cases, masking)
+        how = ConversationImport(loaded.name, label, case_set, masking)
         _finish(import_conversations(Store(), read.conversations, how))
 
 
@@ -180,17 +174,6 @@ def _draw_people(read: ReadConversations, stamp: str) -> bool:
     return masking
 
 
-def _ask_data_set(stamp: str) -> str:
-    return choose(
-        "Data set with these cases",
-        [_NO_DATA_SET, *datasets()],
-        f"conversations_import_cases_{stamp}",
-        names=lambda name: dataset_name(name) if name else "None yet",
-        bound=False,
-        help="Its vignettes and right answers are attached by id.",
-    )
-
-
 def _finish(runs: list[ImportedLog]) -> None:
     new = [run for run in runs if run.new]
     stored = f" {len(runs) - len(new):,} of them were stored before." if len(new) < len(runs) else ""
@@ -216,7 +199,14 @@ def draw_attaching() -> None:
             bound=False,
         )
     with right:
-        data_set = _ask_data_set("attach")
+        data_set = choose(
+            "Data set with these cases",
+            ["", *datasets()],
+            "conversations_attach_cases",
+            names=lambda name: dataset_name(name) if name else "None",
+            bound=False,
+            help="Its vignettes and right answers are attached by id.",
+        )
     if draw_button(
         "Attach its cases by id", "" if data_set else "Choose the data set.", key="conversations_attach_go", role="run"
     ):
