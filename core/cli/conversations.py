@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -15,7 +16,6 @@ from core.datasets.conversations.conversation import (
     SEATS,
     Loaded,
     ReadConversations,
-    Seat,
     guess_columns,
     guess_speakers,
     read_conversations,
@@ -35,6 +35,8 @@ from core.interchange.conversation_import import (
 from core.interchange.inspect_import import import_log
 from core.paths import expanded
 from core.store.database import Store
+
+T = TypeVar("T", bound=str)
 
 
 def import_command(
@@ -61,10 +63,12 @@ def import_command(
         print(f"{log.name}: run {log.run_id}, {log.conversations:,} conversations of {log.doctor}, a log of Inspect.")
         return 0
     loaded = load(file)
-    chosen = guess_columns(loaded.fields, nested=loaded.nested) | pairs(columns, "columns", FIELDS)
+    chosen = guess_columns(loaded.fields, nested=loaded.nested) | pairs(columns, "columns", names=FIELDS)
     loaded.check(chosen)
     who = guess_speakers(loaded.lines(chosen))
-    seats = {name: seat for name, (seat, _) in who.items()} | _seats(speakers)
+    by_word = {word: seat for seat, word in SEATS.items()}
+    given = pairs(speakers, "speakers", values=tuple(by_word))
+    seats = {name: seat for name, (seat, _) in who.items()} | {name: by_word[word] for name, word in given.items()}
     read = read_conversations(loaded, chosen, seats)
     print(f"Columns: {', '.join(f'{name}={column}' for name, column in chosen.items())}.")
     print(f"Speakers: {', '.join(f'{name}={SEATS[seats[name]]} ({count:,})' for name, (_, count) in who.items())}.")
@@ -94,29 +98,23 @@ def import_command(
     return 0
 
 
-def pairs(text: str, option: str, allowed: tuple[str, ...] = ()) -> dict[str, str]:
-    """Read ``name=value,name=value``; raises ``UsageError`` for another syntax or name."""
-    read = [part.partition("=") for part in text.split(",") if part.strip()]
-    for name, equals, value in read:
-        if not equals or not value.strip() or (allowed and name.strip() not in allowed):
-            choices = f" with one of {', '.join(allowed)}" if allowed else ""
-            raise UsageError(f"--{option} {text!r} is not understood: write NAME=VALUE,NAME=VALUE{choices}.")
-    return {name.strip(): value.strip() for name, _, value in read}
-
-
-def _seats(text: str) -> dict[str, Seat]:
-    by_word = {word: seat for seat, word in SEATS.items()}
-    given = pairs(text, "speakers")
-    if wrong := next((word for word in given.values() if word not in by_word), None):
-        raise UsageError(f"--speakers: nobody is {wrong!r}; a speaker is {', '.join(SEATS.values())}.")
-    return {name: by_word[word] for name, word in given.items()}
+def pairs(text: str, option: str, *, names: Collection[T] = (), values: Collection[str] = ()) -> dict[T, str]:
+    """Read ``name=value,name=value``; raises ``UsageError`` for another syntax, or another name or value than these."""
+    read: dict[Any, str] = {}
+    for part in filter(str.strip, text.split(",")):
+        name, _, value = map(str.strip, part.partition("="))
+        if not value or (names and name not in names) or (values and value not in values):
+            choices = ", ".join(names or values)
+            raise UsageError(f"--{option}: {part.strip()!r} is not understood: write NAME=VALUE, one of {choices}.")
+        read[name] = value
+    return read
 
 
 def _tell(loaded: Loaded, read: ReadConversations, *, masking: bool) -> None:
-    if loaded.encoding:
-        print(f"{loaded.name} is read as {loaded.encoding}.")
     messages = [message.text for conversation in read.conversations for message in conversation.messages]
-    print(f"{len(read.conversations):,} conversations with {len(messages):,} messages.")
+    print(
+        f"{len(read.conversations):,} conversations with {len(messages):,} messages, in {loaded.encoding or 'UTF-8'}."
+    )
     tell_rows(read.faults, loaded.unit, "Cannot be used")
     tell_rows(read.remarks, loaded.unit, "Remark")
     found = pointed_out(messages)

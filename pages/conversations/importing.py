@@ -44,8 +44,6 @@ _KINDS = ["csv", "tsv", "txt", "xlsx", "parquet", "json", "jsonl", "ndjson", "ev
 _DONE = "conversations_import_done"
 """Session state key: what the last import did, in words."""
 _NO_COLUMN = "—"
-_FEW = 5
-"""Messages that are shown of the first conversation."""
 
 
 def draw_import() -> None:
@@ -84,8 +82,7 @@ def draw_file(path: Path, stamp: str) -> None:
     columns = _ask_columns(loaded, stamp)
     loaded.check(columns)
     read = read_conversations(loaded, columns, _ask_speakers(loaded, columns, stamp))
-    if loaded.encoding:
-        st.caption(f"Read as {loaded.encoding}.")
+    st.caption(f"{counted(len(read.conversations), 'conversation')}, read as {loaded.encoding or 'UTF-8'}.")
     for title, rows in {"Cannot be used": read.faults, "Remarks": read.remarks}.items():
         if rows:
             with st.expander(f"{title}: {len(rows):,}", expanded=title != "Remarks"):
@@ -94,7 +91,7 @@ def draw_file(path: Path, stamp: str) -> None:
     masking = _draw_people(read, stamp)
     if read.conversations:
         first = read.conversations[0]
-        said = [{"Who": SEATS[seat], "Message": text} for seat, text in first.messages[:_FEW]]
+        said = [{"Who": SEATS[seat], "Message": text} for seat, text in first.messages[:5]]
         st.dataframe(said, hide_index=True, alt=f"The first messages of conversation {first.id}")
     case_set = PROTOCOL
     if any(conversation.case for conversation in read.conversations):

@@ -16,7 +16,6 @@ from core.errors import AnamnesisError
 
 MAX_BYTES = 64_000_000
 """Limit of a file, because it is read into memory."""
-_BOMS = {codecs.BOM_UTF16_LE: "UTF-16", codecs.BOM_UTF16_BE: "UTF-16"}
 _ENDS_OF_LINES = b"\t\n\x0b\x0c\r"
 
 
@@ -38,7 +37,8 @@ def load(path: Path) -> Loaded:
             else:
                 records.append((position, record))
         if not records:
-            raise AnamnesisError(f"{path.name} has no message that can be read{_because(damaged, rows.unit)}.")
+            why = f" ({rows.unit} {damaged[0][0]}: {damaged[0][1]})" if damaged else ""
+            raise AnamnesisError(f"{path.name} has no message that can be read{why}.")
         nested = not rows.has_header and any(is_chat(record) for _, record in records)
         fields = rows.columns if rows.has_header else tuple(dict.fromkeys(str(key) for _, r in records for key in r))
 
@@ -56,10 +56,6 @@ def table_lines(position: int, record: Record, columns: Columns) -> Iterator[Lin
         name: in_text(record.get(columns[name])) if name in columns else "" for name in NAMES if name not in inside
     }
     yield Line(position, **{name: text if name == "text" else text.strip() for name, text in values.items()})
-
-
-def _because(damaged: list[Remark], unit: str) -> str:
-    return f" ({unit} {damaged[0][0]}: {damaged[0][1]})" if damaged else ""
 
 
 @contextmanager
@@ -82,9 +78,9 @@ def _decoded(path: Path) -> tuple[str, str] | None:
             "once: split it by conversations."
         )
     body = path.read_bytes()
-    if encoding := _BOMS.get(body[:2], ""):
+    if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         try:
-            return body.decode("utf-16"), encoding
+            return body.decode("utf-16"), "UTF-16"
         except UnicodeDecodeError as error:
             raise AnamnesisError(f"{path.name} begins as UTF-16 and is damaged: save it as UTF-8.") from error
     try:
