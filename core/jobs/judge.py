@@ -239,7 +239,8 @@ class Judging(AskJob[ItemToJudge]):
                 return planned
         return any_form(store, self.form)
 
-    def _subjects(self, store: Store, form: Form, left_out: Counter[str]) -> list[_Subject]:
+    def _subjects(self, store: Store, form: Form, left_out: Counter[str] | None = None) -> list[_Subject]:
+        """Return the items that the form asks about; what has no facts is added to ``left_out`` by reason."""
         with store.read() as cursor:
             if self.review:
                 state = read_state(cursor, self.review)
@@ -279,7 +280,7 @@ class Judging(AskJob[ItemToJudge]):
         cursor: duckdb.DuckDBPyConnection,
         form: Form,
         items: Sequence[JudgeableConversation],
-        left_out: Counter[str],
+        left_out: Counter[str] | None,
     ) -> list[_Subject]:
         """Return the items that the form asks anything about, up to the limit. Those with staff have no facts."""
         forms: dict[CaseKey, Form] = {}
@@ -287,7 +288,8 @@ class Judging(AskJob[ItemToJudge]):
             items = [item for item in items if not item.staffed][: self.limit]
             in_use = facts_in_use(cursor, {(item.case_key, item.content_hash) for item in items})
             forms = {key: form.about_facts(asked_facts(facts), against) for key, (facts, against) in in_use.items()}
-            if without := sum((item.case_key, item.content_hash) not in forms for item in items):
+            without = sum((item.case_key, item.content_hash) not in forms for item in items)
+            if left_out is not None and without:
                 left_out[_NO_FACTS] += without
             items = [item for item in items if (item.case_key, item.content_hash) in forms]
         subjects = []
