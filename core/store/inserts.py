@@ -38,7 +38,6 @@ from core.store.queries.cases import ADD_CASES
 from core.store.queries.runs import WATCHED
 from core.store.stored_table import Row
 from core.store.tables import TABLES, AnswerRow, arrow_rows, delete_runs, delete_trials, incoming, insert
-from core.store.tallies import recount
 from core.words import fault_of
 
 CHUNK_TRIALS = 2_000
@@ -239,13 +238,12 @@ def _replace_cases(connection: duckdb.DuckDBPyConnection, header: RunHeader) -> 
     run = rows.run_row(header)
     connection.execute("UPDATE runs SET settings = ? WHERE run_id = ?", [run.settings, run.run_id])
     with incoming(connection, arrow_rows(rows.run_case_rows(header))):
-        for table in ("run_cases", "trials"):
+        for table in ("run_cases", "trials", "tallies"):
             connection.execute(_REPLACE_CASES.format(table=table))
     # measured again, against the case
     connection.execute(
         "DELETE FROM scores WHERE trial_id IN (FROM trials SELECT trial_id WHERE run_id = ?)", [run.run_id]
     )
-    recount(connection)
 
 
 def _delete(connection: duckdb.DuckDBPyConnection, trial_ids: list[str]) -> None:
