@@ -67,7 +67,7 @@ def import_command(
     loaded.check(chosen)
     who = guess_speakers(loaded.lines(chosen))
     by_word = {word: seat for seat, word in SEATS.items()}
-    given = pairs(speakers, "speakers", values=tuple(by_word))
+    given: dict[str, str] = pairs(speakers, "speakers", values=tuple(by_word))
     seats = {name: seat for name, (seat, _) in who.items()} | {name: by_word[word] for name, word in given.items()}
     read = read_conversations(loaded, chosen, seats)
     print(f"Columns: {', '.join(f'{name}={column}' for name, column in chosen.items())}.")

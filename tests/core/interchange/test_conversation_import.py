@@ -149,7 +149,6 @@ def test_a_pilot_is_judged_reviewed_compared_and_gated(
     }
     assert len(find(store, "danger", both)) == 20
     assert main(["report", "evaluation", new, "--out", str(tmp_path / "report.md")]) == 0
-    assert main(["export", "results", "--run", new, "--out", str(tmp_path / "results.csv"), "--with-cases"]) in (0, 1)
     capsys.readouterr()
     # without a case nothing is a fact, and no answer counts
     assert main(["job", "judge", "facts", "--by", "openai/fake", "--run", new]) == 1
@@ -162,7 +161,9 @@ def find(store: Store, words: str, selection: Selection) -> list[str]:
         return conversation_ids(cursor, Selection(runs=selection.runs, text=words))
 
 
-def test_a_case_is_attached_by_id_and_judgements_stay(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_case_is_attached_by_id_and_its_answers_count(
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     runs = runs_by_label(store)
     cases = {f"case_{number}": named_case(number) for number in range(1, 21)}
     assert attach_cases(store, runs[f"{BY}old"], {"case_1": cases["case_1"]}) == 1
@@ -178,6 +179,11 @@ def test_a_case_is_attached_by_id_and_judgements_stay(store: Store, capsys: pyte
     }
     assert main(["report", "case_matrix", "--run", runs[f"{BY}old"], "--run", runs[f"{BY}new"], "--format", "csv"]) == 0
     assert len(list(csv.DictReader(io.StringIO(capsys.readouterr().out.partition("\n\n")[0])))) >= 20
+    out = tmp_path / "results.csv"
+    assert main(["export", "results", "--run", runs[f"{BY}old"], "--out", str(out), "--with-cases"]) == 0
+    cells = [cell for row in csv.reader(io.StringIO(out.read_text(encoding="utf-8"))) for cell in row]
+    assert "'=1+1, eczema." in cells
+    assert not any(cell.startswith("=") for cell in cells)
     assert verify(store).findings == ()
 
 
