@@ -98,6 +98,7 @@ def runs_by_label(store: Store) -> dict[str, str]:
         return {run.doctor: run.run_id for run in run_records(cursor) if run.protocol == PROTOCOL}
 
 
+@pytest.mark.slow
 def test_a_pilot_is_judged_reviewed_compared_and_gated(
     store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
