@@ -34,6 +34,7 @@ from core.reviews.reviewing import plan_review, unblind
 from core.reviews.rubrics import any_form, save_rubric
 from core.store.database import Store
 from core.store.fold import fold
+from core.store.purge import purge_run
 from core.store.queries.runs import run_records
 from core.store.queries.trials import conversation_ids
 from core.store.review_records import planned
@@ -205,6 +206,10 @@ def test_they_survive_the_loss_of_the_database_and_are_stored_once(store: Store)
     with store.read() as cursor:
         said = cursor.execute("SELECT text FROM utterances WHERE starts_with(text, '<b>') LIMIT 1").fetchall()
     assert said == [("<b>Monday</b>",)]
+    purge_run(store, runs[f"{BY}new"])
+    assert list(runs_by_label(store)) == [f"{BY}old"]
+    assert not any("danger if it spreads" in path.read_text() for path in store.journals.glob("*/journal.jsonl"))
+    assert verify(store).findings == ()
 
 
 def test_the_command_shows_what_it_understood_and_stores_all_or_nothing(
