@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+from core.cli.conversations import import_command
 from core.cli.data import SHOWN, tell_pictures, tell_preview, tell_rows, tell_specialties
 from core.cli.inspect_logs import import_inspect
 from core.cli.options import counting
@@ -84,6 +85,7 @@ for _release in filter(None, (framework.publication.release for framework in fra
     app.command(_release.name)(_command_of(_release))
 
 app.command("inspect")(import_inspect)
+app.command("conversations")(import_command)
 
 
 @app.command("cases")

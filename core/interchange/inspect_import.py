@@ -27,7 +27,8 @@ from pydantic import BaseModel, Field
 
 from core.case import Case, case_set_hash
 from core.datasets.archive import ArchiveLimits
-from core.errors import AnamnesisError
+from core.datasets.conversations.conversation import NO_INPUT
+from core.errors import AnamnesisError, UsageError
 from core.events import (
     EVENTS,
     IMPORTED_SCORE,
@@ -57,7 +58,9 @@ from core.store.queries.trials import stored_trials
 PROTOCOL = "inspect"
 """Stored as the framework of conversations that none of the frameworks here played."""
 QUESTION = "What the task of the log asks for."
-NO_TARGET, NO_INPUT, NOT_RECORDED = "(the log has no target)", "(the log has no input)", "not recorded"
+NO_TARGET, NOT_RECORDED = "(the log has no target)", "not recorded"
+BY = "imported/"
+"""Before the label of version or arm in the name of a doctor: no model here has this name."""
 _SEATS = {"user": "patient", "assistant": "doctor", "system": "system", "tool": "tool"}
 """Role of a message → the seat that speaks; system messages and tools are shown, and are nobody's words."""
 _LIMITS_OF_MESSAGES = ("message", "turn")
@@ -107,43 +110,52 @@ class ImportedLog:
     status: str = "success"
 
 
-def import_log(store: Store, path: Path, limits: ArchiveLimits) -> ImportedLog:
+def import_log(store: Store, path: Path, limits: ArchiveLimits, label: str = "") -> ImportedLog:
     """Import a log completely or not at all; a log whose run is stored already is left alone.
+
+    A ``label`` of version or arm stands for the model of a log that this program did not write.
 
     Raises ``AnamnesisError`` as ``open_log`` does, and if samples contradict each other or stored trials.
     """
-    fold(store)
     with open_log(path, limits) as log:
-        reader = _reader(log.header, log.name)
-        run_id = _free_id(store, reader.run_id)
-        if run_id is None:
-            return ImportedLog(log.name, reader.run_id, log.header.eval.model, own=reader.own, new=False)
-        reader.run_id = run_id
-        folder = journal_path(run_id, store.journals).parent
-        folder.mkdir(parents=True, exist_ok=True)
-        head, body = folder / "imported.head", folder / "imported.body"
-        try:
-            with JournalWriter(body, "import the log again") as journal:
-                for lines in _batches(reader.trials(log.samples)):
-                    journal.append_all(lines)
-            if not reader.trial_ids:
-                raise AnamnesisError(f"{log.name} has no sample.")
-            _check_ids(store, reader.trial_ids, log.name)
-            with JournalWriter(head, "import the log again") as journal:
-                journal.append(reader.header())
-            with head.open("ab") as whole, body.open("rb") as trials:
-                shutil.copyfileobj(trials, whole)
-            check_journal(head, log.name)
-            os.replace(head, folder / "journal.jsonl")
-        finally:
-            for half in (head, body):
-                half.unlink(missing_ok=True)
-            with suppress(OSError):  # not empty: the journal is there
-                folder.rmdir()
+        return store_log(store, _reader(log.header, log.name, label), log.samples)
+
+
+def store_log(store: Store, reader: LogReader, samples: Iterable[LogSample]) -> ImportedLog:
+    """Store the trials that a reader makes of samples as one run, completely or not at all.
+
+    Raises ``AnamnesisError`` if there is no sample, or if a trial cannot be stored or is stored already.
+    """
+    fold(store)
+    run_id, name = _free_id(store, reader.run_id), reader.name
+    if run_id is None:
+        return ImportedLog(name, reader.run_id, reader.log.eval.model, own=reader.own, new=False)
+    reader.run_id = run_id
+    folder = journal_path(run_id, store.journals).parent
+    folder.mkdir(parents=True, exist_ok=True)
+    head, body = folder / "imported.head", folder / "imported.body"
+    try:
+        with JournalWriter(body, "import the log again") as journal:
+            for lines in _batches(reader.trials(samples)):
+                journal.append_all(lines)
+        if not reader.trial_ids:
+            raise AnamnesisError(f"{name} has no sample.")
+        _check_ids(store, reader.trial_ids, name)
+        with JournalWriter(head, "import the log again") as journal:
+            journal.append(reader.header())
+        with head.open("ab") as whole, body.open("rb") as trials:
+            shutil.copyfileobj(trials, whole)
+        check_journal(head, name)
+        os.replace(head, folder / "journal.jsonl")
+    finally:
+        for half in (head, body):
+            half.unlink(missing_ok=True)
+        with suppress(OSError):  # not empty: the journal is there
+            folder.rmdir()
     fold(store)
     return ImportedLog(
-        log.name, run_id, log.header.eval.model, len(reader.trial_ids), reader.scores, reader.own, True,
-        log.header.status,
+        name, run_id, reader.log.eval.model, len(reader.trial_ids), reader.scores, reader.own, True,
+        reader.log.status,
     )  # fmt: skip
 
 
@@ -175,16 +187,19 @@ def _check_ids(store: Store, ids: set[str], name: str) -> None:
         raise AnamnesisError(f"{name}: {len(stored):,} of its trials are stored already, in run {first.run_id}.")
 
 
-def _reader(header: LogHeader, name: str) -> _Reader:
+def _reader(header: LogHeader, name: str, label: str) -> LogReader:
     own = (header.eval.metadata or {}).get(NAME)
     if not isinstance(own, dict) or not isinstance(own.get("run"), dict):
-        return _ForeignReader(header, name)
+        about = header.eval.model_copy(update={"model": BY + label}) if label else header.eval
+        return _ForeignReader(header.model_copy(update={"eval": about}), name)
+    if label:
+        raise UsageError(f"{name} was written by this program and names its doctor: leave the label out.")
     if own.get("version") != VERSION:
         raise AnamnesisError(f"{name} was written by a newer version of this program: update, then import it.")
     return _OwnReader(header, name, own["run"])
 
 
-class _Reader(ABC):
+class LogReader(ABC):
     """Turns the samples of a log into trials; ``cases`` and ``trial_ids`` are those so far."""
 
     own = False
@@ -195,7 +210,7 @@ class _Reader(ABC):
         self.trial_ids: set[str] = set()
         self.scores = 0
         """Scores that are not verdicts."""
-        self._created = _seconds(header.eval.created)
+        self._created = seconds_of(header.eval.created)
 
     @abstractmethod
     def header(self) -> RunHeader:
@@ -254,10 +269,10 @@ class _Reader(ABC):
         return _SEATS[message.role]
 
     def finished_at(self, sample: LogSample) -> float:
-        return _seconds(sample.completed_at) if sample.completed_at else self._created
+        return seconds_of(sample.completed_at) if sample.completed_at else self._created
 
 
-class _OwnReader(_Reader):
+class _OwnReader(LogReader):
     """Reads a log that this program wrote: nothing is inferred."""
 
     own = True
@@ -331,7 +346,7 @@ class _OwnReader(_Reader):
         yield from self.foreign_scores(foreign)
 
 
-class _ForeignReader(_Reader):
+class _ForeignReader(LogReader):
     """Reads a log of another program: users are patients, the model is the doctor, its last message is the answer."""
 
     def __init__(self, header: LogHeader, name: str) -> None:
@@ -339,7 +354,7 @@ class _ForeignReader(_Reader):
         identity = "\n".join((about.eval_id, about.run_id, about.task_id, about.created, about.task, about.model))
         self._fingerprint = hashlib.sha256(identity.encode()).hexdigest()
         super().__init__(header, name, f"{PROTOCOL}-{self._fingerprint[:12]}")
-        self.case_set = f"{PROTOCOL}-{_slug(about.dataset.name or about.task)}"[:41].rstrip("-")
+        self.case_set = f"{PROTOCOL}-{slug(about.dataset.name or about.task)}"[:41].rstrip("-")
         self._names: dict[str, str] = {}
         """Id of a sample → the id of its case."""
         self._arms: dict[tuple[str, str], None] = {}
@@ -394,7 +409,7 @@ class _ForeignReader(_Reader):
         if sample.error:
             events.append(Failed(where="log", failure="error", message=sample.error.message[:1000] or "not recorded"))
         elif has_target:
-            events.append(_answer(case, spoken))
+            events.append(closing_answer(case, spoken))
         events += self.foreign_scores(sample.scores or {})
         events += [] if sample.error else [Finished(at=ended_at)]
         return TrialLine(run_id=self.run_id, trial_id=trial, events=events, finished_at=ended_at, **place)
@@ -423,7 +438,7 @@ class _ForeignReader(_Reader):
 
     def _name(self, sample_id: str) -> str:
         if sample_id not in self._names:
-            name = _slug(sample_id)[:60]
+            name = slug(sample_id)[:60]
             if name != sample_id or name in self._names.values():  # different ids can have the same letters and digits
                 name = f"{name}-{hashlib.sha256(sample_id.encode()).hexdigest()[:6]}".lstrip("-")
             self._names[sample_id] = name
@@ -437,7 +452,7 @@ def _hash_of_task(about: LogEval) -> str:
     return hashlib.sha256(json.dumps(task, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _answer(case: Case, spoken: list[Utterance]) -> Answered:
+def closing_answer(case: Case, spoken: list[Utterance]) -> Answered:
     """Return the model's last message as its answer, which counts in no accuracy until a grader judges it."""
     arm: dict[str, Any] = {"format": "closing", "question_type": "mcq" if case.choices else "frq"}
     if spoken:
@@ -473,7 +488,7 @@ def _value_in_words(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _slug(text: str) -> str:
+def slug(text: str) -> str:
     return _UNSAFE.sub("-", text.lower()).strip("-")
 
 
@@ -483,7 +498,7 @@ def _checked_id(pattern: re.Pattern[str], text: object, name: str) -> str:
     return text
 
 
-def _seconds(moment: str) -> float:
+def seconds_of(moment: str) -> float:
     """Return seconds since 1970 (UTC) of a time in ISO 8601; raises ``ValueError`` for another text."""
     parsed = datetime.fromisoformat(moment)
     seconds = (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()

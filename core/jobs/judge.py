@@ -87,6 +87,7 @@ LEAST_READABLE = 0.95
 """Share of their entries that must be readable; otherwise each question is asked alone."""
 _TOKENS_AN_ANSWER = 100
 """Tokens of a usual answer with quotations and reason."""
+_NO_FACTS = "their conversations have no case: attach one under Import on the page Conversations"
 _GONE = "its trial or case is no longer stored"
 
 
@@ -176,7 +177,8 @@ class Judging(AskJob[ItemToJudge]):
         form = self._form(store)
         if form.about == "vignette" or not any(asked_of_models(form.questions)):
             raise UsageError(f"A model cannot fill in the form {form.name}: models answer vignettes in a run.")
-        subjects = self._subjects(store, form)
+        left_out = Counter[str]()
+        subjects = self._subjects(store, form, left_out)
         if form.about == "case":
             with store.read() as cursor:
                 cases = cases_of(self._case_set(cursor))
@@ -191,9 +193,10 @@ class Judging(AskJob[ItemToJudge]):
                 for subject in subjects
             ]
         if not subjects:
-            raise Missing(f"There is nothing to judge by the form {form.name}: no item is stored that fits.", CAMPAIGN)
+            reasons = "; ".join(f"{n:,} are left out: {reason}" for reason, n in left_out.items())
+            why = reasons or "no item is stored that fits"
+            raise Missing(f"There is nothing to judge by the form {form.name}: {why}.", CAMPAIGN)
         judges = self._judges(registry, form, subjects)
-        left_out = Counter[str]()
         planned = [
             each
             for judge in judges
@@ -217,7 +220,8 @@ class Judging(AskJob[ItemToJudge]):
                 return planned
         return any_form(store, self.form)
 
-    def _subjects(self, store: Store, form: Form) -> list[JudgeableItem]:
+    def _subjects(self, store: Store, form: Form, left_out: Counter[str] | None = None) -> list[JudgeableItem]:
+        """Return the items that the form asks about; what has no facts is added to ``left_out`` by reason."""
         with store.read() as cursor:
             if self.review:
                 state = read_state(cursor, self.review)
@@ -238,7 +242,7 @@ class Judging(AskJob[ItemToJudge]):
                     wrong=self.wrong,
                     summarised="summary" in form.shown,
                 )
-                return self._played(cursor, form, items)
+                return self._played(cursor, form, items, left_out)
         if form.about == "case":
             cases = select(self.data, self.limit, None, SAMPLE_SEED)
             if not self.stated and any(question.fills == "specialty" for question in form.questions):
@@ -253,7 +257,11 @@ class Judging(AskJob[ItemToJudge]):
         raise UsageError(f"Models judge a {form.about} as an item of a review: name one by --review.")
 
     def _played(
-        self, cursor: duckdb.DuckDBPyConnection, form: Form, items: Sequence[JudgeableItem]
+        self,
+        cursor: duckdb.DuckDBPyConnection,
+        form: Form,
+        items: Sequence[JudgeableItem],
+        left_out: Counter[str] | None,
     ) -> list[JudgeableItem]:
         """Return the items that the form asks anything about, up to the limit. Those with staff have no facts."""
         forms: dict[CaseKey, Form] = {}
@@ -261,6 +269,9 @@ class Judging(AskJob[ItemToJudge]):
             items = [item for item in items if not item.staffed][: self.limit]
             in_use = facts_in_use(cursor, {(item.case_key, item.content_hash) for item in items})
             forms = {key: form.about_facts(asked_facts(facts), against) for key, (facts, against) in in_use.items()}
+            without = sum((item.case_key, item.content_hash) not in forms for item in items)
+            if left_out is not None and without:
+                left_out[_NO_FACTS] += without
             items = [item for item in items if (item.case_key, item.content_hash) in forms]
         subjects = [
             item._replace(questions=questions)

@@ -26,6 +26,7 @@ from core.asking.ask import Request, quotation, read_json
 from core.asking.parts import PromptPart, dialogue_parts, prompt_part
 from core.asking.scene import Dialogue, Turn
 from core.case import Case, Profile
+from core.datasets.conversations.conversation import WITHOUT_CASE
 from core.events import RoleName
 from core.judging.form import Evidence, Form, FormQuestion, Shown
 from core.judging.judgement import Quotation
@@ -84,7 +85,13 @@ class Material:
                 for part, title in _PROFILE_PARTS.items()
             ]
         order: tuple[Shown, ...] = ("summary", "vignette", "question", "answer", "profile", "response", "extracted")
-        return [(title, text) for name in order if name in shown for title, text in texts.get(name, ()) if text]
+        return [
+            (title, text)
+            for name in order
+            if name in shown
+            for title, text in texts.get(name, ())
+            if text and text not in WITHOUT_CASE
+        ]
 
 
 class FormAnswer(NamedTuple):

@@ -353,6 +353,13 @@ def _imported(behind: Sequence[Condition], name: NameOf) -> Iterator[Note]:
             "verdicts are as the logs state them, unless the answers were graded again here."
         )
         yield Note("imported", text, "high", "runs", imported)
+    without = tuple(condition.name for condition in behind if condition.newest.settings.get("without_case"))
+    if without:
+        text = (
+            f"Some conversations of {_names(without, name)} have no case, so no accuracy, no facts and no common case "
+            "with others: attach a vignette and a right answer by id, under Import on the page Conversations."
+        )
+        yield Note("without_case", text, "high", "conversations", without)
 
 
 def _counted(keys: Sequence[str]) -> str:

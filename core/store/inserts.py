@@ -37,12 +37,15 @@ from core.store.former import rows_of_job, skipped_kind
 from core.store.queries.cases import ADD_CASES
 from core.store.queries.runs import WATCHED
 from core.store.stored_table import Row
-from core.store.tables import TABLES, AnswerRow, delete_runs, delete_trials, incoming, insert
+from core.store.tables import TABLES, AnswerRow, arrow_rows, delete_runs, delete_trials, incoming, insert
 from core.words import fault_of
 
 CHUNK_TRIALS = 2_000
 CHUNK_BYTES = 64_000_000
 """Approximate limits of one transaction: they bound memory and how long other processes wait."""
+
+ATTACHED = "cases_attached_at"
+"""Setting of a later header of a run: it replaces the contents of the cases of the run."""
 
 Places = dict[Path, tuple[int, int]]
 """Journal → (position to read from, size)."""
@@ -80,6 +83,7 @@ class _Chunk:
     deleted_runs: list[str] = field(default_factory=list)
     positions: dict[Path, tuple[int, int]] = field(default_factory=dict)
     trial_ids: set[str] = field(default_factory=set)
+    attached: list[RunHeader] = field(default_factory=list)
     size: int = 0
     lines: int = 0
     removed: Counter[str] = field(default_factory=Counter)
@@ -143,6 +147,8 @@ def _insert_alone(
 def _insert(connection: duckdb.DuckDBPyConnection, chunk: _Chunk) -> dict[str, int]:
     """Insert a chunk and its journal positions; return table → number of new rows."""
     added = {name: insert(connection, chunk.rows.get(name, []), _OTHER_INSERTS.get(name, "")) for name in _ORDER}
+    for header in chunk.attached:
+        _replace_cases(connection, header)
     insert(connection, chunk.later_answers, _ADD_LATER_ANSWERS)
     added["written"] = written.insert_lines(connection, chunk.written)
     _delete(connection, chunk.deleted_trials)
@@ -205,6 +211,8 @@ def _add_line(chunk: _Chunk, line: JournalLine) -> None:
                 chunk.add(
                     rows.run_row(line), *rows.run_case_rows(line), *(rows.case_row(case, now) for case in line.cases)
                 )
+                if line.settings.get(ATTACHED):
+                    chunk.attached.append(line)
         case DeletedLine():
             chunk.deleted_trials.append(line.trial_id)
         case RunDeletedLine():
@@ -223,6 +231,19 @@ def _add_line(chunk: _Chunk, line: JournalLine) -> None:
                 chunk.written.append(editable)
             else:
                 chunk.add(*rows_of_job(line))
+
+
+def _replace_cases(connection: duckdb.DuckDBPyConnection, header: RunHeader) -> None:
+    """Give a run that is stored, and its trials, the contents of cases that its later header has."""
+    run = rows.run_row(header)
+    connection.execute("UPDATE runs SET settings = ? WHERE run_id = ?", [run.settings, run.run_id])
+    with incoming(connection, arrow_rows(rows.run_case_rows(header))):
+        for table in ("run_cases", "trials", "tallies"):
+            connection.execute(_REPLACE_CASES.format(table=table))
+    # measured again, against the case
+    connection.execute(
+        "DELETE FROM scores WHERE trial_id IN (FROM trials SELECT trial_id WHERE run_id = ?)", [run.run_id]
+    )
 
 
 def _delete(connection: duckdb.DuckDBPyConnection, trial_ids: list[str]) -> None:
@@ -265,6 +286,10 @@ _OF_AN_ARM = "trial_id, format, question_type"
 _ADD_LATER_ANSWERS = f"""
     INSERT INTO answers BY NAME
     SELECT DISTINCT ON ({_OF_AN_ARM}) * FROM incoming ANTI JOIN answers USING ({_OF_AN_ARM})"""
+
+_REPLACE_CASES = """
+    UPDATE {table} SET content_hash = incoming.content_hash FROM incoming
+    WHERE {table}.run_id = incoming.run_id AND {table}.case_key = incoming.case_key"""
 
 _ORDER = (*(name for name in TABLES if name != "trials"), "trials")
 """The trials come last: rows of their events are inserted only if the trial is not stored yet."""

@@ -24,6 +24,7 @@ from core.store.queries.trials import (
 from core.store.queries.utterances import first_matches
 from core.store.selection import McqRule, Selection
 from pages.conversations.branches import draw_branches
+from pages.conversations.importing import draw_import
 from pages.conversations.matrix import draw_matrix
 from pages.kit.behind import ChosenRow, ask_row
 from pages.kit.cached import ask, cached_query
@@ -61,7 +62,7 @@ _IN_ROW = ("conversations_models", "conversations_words", "conversations_case", 
 _WIDTH = 224
 """Width in pixels of a control in the row."""
 _PART = "conversations_part"
-_MATRIX, _LIST, _BRANCHES = "Cases", "Conversations", "Branches"
+_MATRIX, _LIST, _BRANCHES, _IMPORT = "Cases", "Conversations", "Branches", "Import"
 _CHOSEN = ("trial", "row")
 _OTHERS = (_PAGE_NAME, "conversations_by", "conversations_arm", "conversations_rule")
 """URL parameters of the list in addition to ``_FILTERS``."""
@@ -397,7 +398,7 @@ def draw_part() -> None:
 
     The address decides at every run, so that Back and Forward restore the part.
     """
-    parts = {_MATRIX: draw_matrix, _LIST: draw_list, _BRANCHES: draw_branches}
+    parts = {_MATRIX: draw_matrix, _LIST: draw_list, _BRANCHES: draw_branches, _IMPORT: draw_import}
     names = (*_CHOSEN, *_FILTERS, *_OTHERS)
     default = _LIST if any(name in st.query_params for name in names) else _MATRIX
     if "other" in st.query_params:  # a new branch and its parent

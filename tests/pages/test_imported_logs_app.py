@@ -13,7 +13,7 @@ from core.store.database import Store
 from core.store.queries.trials import conversation_ids, conversations
 from core.store.selection import Selection
 from tests.core.interchange.test_inspect_import import ARCHIVE
-from tests.support.pages import trouble, words
+from tests.support.pages import button, trouble, words
 from tests.support.stores import campaign, copy_of
 
 Open = Callable[..., AppTest]
@@ -60,3 +60,21 @@ def test_the_debugger_says_why_it_cannot_take_it_apart(trial: str, open_page: Op
     fork = open_page("branches", trial=trial)
     assert not fork.exception
     assert "Another program" in words(fork)
+
+
+@pytest.mark.slow
+def test_conversations_of_a_table_are_imported_by_clicks(database: object, open_page: Open) -> None:
+    app = open_page("conversations", conversations_part="Import")
+    table = b"session,who,message,case\n1,Pt,I am Mrs Okoro,c1\n1,Dr,Since when?,c1\n2,Pt,Only me,c2\n"
+    app.file_uploader(key="conversations_import_file").upload("pilot.csv", table, "text/csv").run()
+    assert trouble(app) == []
+    assert "no message of the doctor" in str([table.value for table in app.dataframe])
+    assert button(app, "Import 1 conversation").disabled
+    next(box for box in app.text_input if box.label == "Version or arm").set_value("pilot").run()
+    next(box for box in app.checkbox if box.label.startswith("Leave out")).check().run()
+    button(app, "Import 1 conversation").click().run()
+    assert trouble(app) == []
+    with Store().read() as cursor:
+        (stored,) = conversations(cursor, Selection(origins=("imported",)))
+    assert (stored.doctor, stored.case_key) == ("imported/pilot", "conversations/c1")
+    assert button(app, "Attach its cases by id").disabled

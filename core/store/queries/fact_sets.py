@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from core import access
 from core.case import Case
+from core.datasets.conversations.conversation import WITHOUT_CASE
 from core.errors import AnamnesisError
 from core.store.queries.cases import CaseKey, cases_of
 from core.store.queries.scores import newest
@@ -63,11 +64,13 @@ class FactsInUse(NamedTuple):
 
 
 def facts_in_use(cursor: duckdb.DuckDBPyConnection, keys: Collection[CaseKey]) -> dict[CaseKey, FactsInUse]:
-    """Return key → the facts of the stored cases with these keys."""
+    """Return key → the facts of the stored cases with these keys; what came without a vignette has none."""
     sql = f"SELECT case_key, content_hash, items::VARCHAR FROM {newest('facts')}"
     saved = {(case_key, content): text for case_key, content, text in cursor.execute(sql).fetchall()}
     found = {}
     for key, case in cases_of(cursor, keys).items():
+        if case.vignette in WITHOUT_CASE:
+            continue
         content = key[1] or case.content_hash
         text = saved.get((case.case_key, content))
         facts = facts_of(case) if text is None else facts_from_json(text, case.case_key)

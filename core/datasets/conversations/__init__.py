@@ -1,0 +1,1 @@
+"""Conversations that another program recorded: read from tables, chat messages and prompts with completions."""
