@@ -17,6 +17,7 @@ from pages.kit.tables import draw_table
 from pages.runs.form import ask_campaign, form_is_open
 from pages.runs.progress import share_of
 from pages.runs.run import PAGE_NAME, draw_run
+from pages.runs.study import draw_study
 
 _BUSY_S, _IDLE_S = 2.0, 5.0
 """Seconds between two redraws of the runs, also when idle: another process may start a run at any time."""
@@ -30,6 +31,7 @@ def draw_runs() -> None:
     runs_before = campaigns()
     busy = any(run_state(run) == "running" for run in runs_before)
     form_open = form_is_open()
+    draw_study()
     with st.expander("New campaign", icon=":material/add:", expanded=not runs_before or form_open):
         ask_campaign()
 
