@@ -12,6 +12,7 @@ Decided: studies that decide in either look. Extended: of those that are extende
 from __future__ import annotations
 
 import argparse
+import sys
 from collections import Counter
 from functools import cache
 from typing import NamedTuple
@@ -155,7 +156,10 @@ def main() -> None:
         "cases × trials", "truth", "false better", "false not worse", "false worse", "first look", "decided",
         "extended", "no realistic n", "median n",
     )  # fmt: skip
-    rows = [row_of(setting, given.studies) for setting in (chosen[:2] if SMOKE else chosen)]
+    rows = []
+    for setting in chosen[:2] if SMOKE else chosen:
+        rows.append(row_of(setting, given.studies))
+        print(*rows[-1], sep="  ", file=sys.stderr, flush=True)  # the whole table takes minutes
     table(f"Studies of two looks, {SPENT[0]:g} + {SPENT[1]:g}: per cent of {given.studies:,} studies", heads, rows)
 
 

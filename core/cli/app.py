@@ -24,7 +24,7 @@ COMMANDS = {
     "resume": ("run:resume", "Run the missing trials of an interrupted run; finished trials stay as they are."),
     "study": (
         "study:study",
-        "From your cases to a decision: a new doctor against the present one, in one command that can be resumed.",
+        "Decide whether a new doctor is better than the present one, or not worse by more than a margin.",
     ),
     "gate": (
         "gate:gate_command",

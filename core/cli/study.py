@@ -200,11 +200,8 @@ def _second_look(
     stated = records[new].hypothesis
     if stated is None or stated.against not in records:
         raise UsageError(f"{new} is not the new run of a study: name the run that `study` printed.")
-    registry, more = load_registry(programs=True), []
-    if selection is not None:
-        more = ["--cases", selection]
-    elif trials is not None:
-        more = ["--trials", str(trials)]
+    registry = load_registry(programs=True)
+    more = ["--cases", selection] if selection else ["--trials", str(trials)] if trials else []
     pair = (stated.against, new)
     missing = [
         run_id

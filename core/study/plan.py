@@ -73,7 +73,7 @@ def seats_of(campaign: Campaign) -> list[str]:
 
 def in_words(store: Store, campaign: Campaign, outcome: str, margin: float) -> str:
     """Return what a study of these cases can show, and how many cases or trials would show the margin."""
-    arm = cast(Arm, outcome.split(":")) if ":" in outcome else campaign.arms[0]
+    arm = cast(Arm, tuple(outcome.split(":"))) if ":" in outcome else campaign.arms[0]
     stored = stored_variance(store, campaign.protocol, campaign.case_set, campaign.tested)
     variance = stored.by_arm.get(arm) or released_variance(*arm)
     cases, trials = len(campaign.cases), campaign.trials

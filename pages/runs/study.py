@@ -33,8 +33,11 @@ _DIFFERENCE = Columns("difference", n="n_cases")
 def draw_study() -> None:
     """Draw the form of a study, and the decision of one that has begun."""
     chosen = studies(campaigns())
-    with st.expander("New study: is another model better, or as good?", icon=":material/balance:", expanded=not chosen):
-        _ask_study()
+    title = "New study: is another model better, or as good?"
+    box = st.expander(title, icon=":material/balance:", on_change="rerun", key="study_form")
+    if box.open:
+        with box:
+            _ask_study()
     if not chosen:
         return
     titles = {run.run_id: run.hypothesis.text for run in chosen if run.hypothesis}
@@ -101,17 +104,17 @@ def _ask_study() -> None:
     """Ask for a study, show what it takes, and start it: the form of `study`."""
     models = sorted(registry().names())
     columns = st.columns(3)
-    data_set = choose("Cases", datasets(), "study_cases", names=dataset_name, where=columns[0], bound=False)
+    data_set = choose(
+        "Cases of the study", datasets(), "study_cases", names=dataset_name, where=columns[0], bound=False
+    )
     new = columns[1].selectbox("New doctor", models, None, key="study_new", accept_new_options=True)
     present = columns[2].selectbox("Present doctor", models, None, key="study_present", accept_new_options=True)
     rubrics = [_NO_RUBRIC, *read(rubric_entries)]
     margin = columns[0].number_input("Accepted loss", 0.01, 0.5, USUAL_MARGIN, 0.01, key="study_margin")
     outcome = choose("Decided by", rubrics, "study_rubric", where=columns[1], bound=False)
-    trials = columns[2].number_input("Trials of each case", 1, 20, 1, key="study_trials")
-    judge = columns[0].selectbox("Judge", models, None, key="study_judge") if outcome != _NO_RUBRIC else ""
-    budget = columns[1].number_input(
-        "Budget in US dollars", 0.0, value=None, key="study_budget", placeholder="No limit"
-    )
+    trials = columns[2].number_input("Trials each", 1, 20, 1, key="study_trials")
+    judge = columns[0].selectbox("Rubric judge", models, None, key="study_judge") if outcome != _NO_RUBRIC else ""
+    budget = columns[1].number_input("Budget of all steps", 0.0, value=None, key="study_budget", placeholder="No limit")
     st.caption("Files of cases are imported on *Cases*; faulty cases are left out. Other settings: `study --help`.")
     words = [data_set, "--doctor", str(new), "--against", str(present), "--margin", f"{margin:g}"]
     words += ["--trials", str(trials), "--skip-bad", *(["--budget-usd", f"{budget:g}"] if budget else [])]

@@ -44,7 +44,7 @@ ILLNESSES = {
 }
 FAULTY = [
     ["no-answer", "A man of 40 years feels ill since Monday.", "What is it?", None],
-    ["no-words", None, "What is it?", "Rubella"],
+    ["again", f"{ILLNESSES['Gout']}.", "What is it?", "Gout"],
     ["leaked", "A woman of 50 years says that she has rosacea on her nose.", "What is it?", "Rosacea"],
 ]
 GOOD = dict(list(ILLNESSES.items())[:17])
