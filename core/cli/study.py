@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from dataclasses import replace as replaced
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +14,7 @@ import typer
 from core.cli.options import BaseUrl, DryRun, folded_store, print_estimate, run_id_of
 from core.cli.run import campaign_in_full, framework_in, requested_campaign, run_command
 from core.errors import AnamnesisError, UsageError
-from core.frameworks.base import Campaign, tested_seat
+from core.frameworks.base import Campaign
 from core.frameworks.casting import is_model
 from core.jobs.estimate import estimate, together
 from core.jobs.extending import extension_of, extensions
@@ -26,7 +27,7 @@ from core.stats.margins import margin_fault
 from core.store.database import Store
 from core.store.queries.runs import RunProgress
 from core.store.queries.runs import runs as stored_runs
-from core.study.plan import in_words, read_study_cases, seats_of
+from core.study.plan import in_words, other_seats, read_study_cases
 from core.study.result import READING_RULE, StudyResult, study_result
 
 _SHOWN = 12
@@ -154,14 +155,11 @@ def _first_look(
     registry = load_registry(programs=True)
     requested = [_campaign(["--doctor", *shlex.split(doctor), *shared]) for doctor in doctors]
     lead = next((campaign for campaign in requested if is_model(campaign.tested)), requested[0])
-    seats = seats_of(campaign_in_full(lead, registry)[0])
-    words: list[list[str]] = []
-    headers: list[RunHeader] = []
-    campaigns: list[Campaign] = []
-    for doctor, campaign in zip(doctors, requested, strict=True):
-        words.append([f"--{tested_seat(campaign.framework).role}", *shlex.split(doctor), *shared, *seats])
-        campaigns.append(campaign_in_full(_campaign(words[-1]), registry)[0])
-        headers.append(header_of(campaigns[-1], registry))
+    cast = other_seats(campaign_in_full(lead, registry)[0])
+    seats = [word for role, name in cast.items() for word in (f"--{role}", name)]
+    same_cast = (replaced(campaign, names=campaign.names.but(**cast)) for campaign in requested)
+    campaigns = [campaign_in_full(campaign, registry)[0] for campaign in same_cast]
+    headers = [header_of(campaign, registry) for campaign in campaigns]
     if headers[0].fingerprint == headers[1].fingerprint:
         raise UsageError("Both doctors are the same: name another model, or options such as --temperature.")
     missing = [c for c, header in zip(campaigns, headers, strict=True) if not _finished(steps.store, header)]
@@ -179,7 +177,9 @@ def _first_look(
     for place in (1, 0):  # the new doctor's hypothesis names the run of the present one
         reference = ["--against", played[0]] if played else []
         if not (run_id := _finished(steps.store, headers[place])):
-            steps.ask("run", *words[place], *stated, *reference, besides=played)
+            steps.ask(
+                "run", "--doctor", *shlex.split(doctors[place]), *shared, *seats, *stated, *reference, besides=played
+            )
             run_id = _finished(folded_store(), headers[place])
         else:
             print(f"Run {run_id} of {doctors[place]} is finished, and nothing of it is paid for again.")

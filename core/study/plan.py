@@ -64,11 +64,11 @@ def read_study_cases(cases: str, name: str | None = None) -> StudyCases:
     return StudyCases(data_set, read.cases, stored, read.rejected, read.unit, findings)
 
 
-def seats_of(campaign: Campaign) -> list[str]:
-    """Return the options of `run` that give another campaign the same cast, except for the tested doctor."""
+def other_seats(campaign: Campaign) -> dict[str, str]:
+    """Return role → name in all seats but that of the tested doctor, for another campaign with the same cast."""
     tested = tested_seat(campaign.framework).role
-    others = ((seat.role, campaign.names[seat.role]) for seat in campaign.framework.seats if seat.role != tested)
-    return [word for role, name in others if name for word in (f"--{role}", name)]
+    names = {seat.role: campaign.names[seat.role] for seat in campaign.framework.seats if seat.role != tested}
+    return {role: name for role, name in names.items() if name}
 
 
 def in_words(store: Store, campaign: Campaign, outcome: str, margin: float) -> str:
