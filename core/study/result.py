@@ -134,7 +134,9 @@ def study_result(store: Store, new: str, present: str, outcome: str = "", margin
     for pair in looks:
         gated = gate(store, *pair, rule)
         judge = judge or gated.judge
-        notes |= {note.text: note for note in gated.notes if note.kind not in _NOT_OF_A_STUDY}
+        # an extension has the settings of its run, and names it
+        ignored = _NOT_OF_A_STUDY if pair is sides else (*_NOT_OF_A_STUDY, "settings")
+        notes |= {note.text: note for note in gated.notes if note.kind not in ignored}
         too_many = next((note.text for note in gated.notes if note.kind == TOO_MANY), "")
         obstacle = obstacle or too_many or ("" if gated.comparison else gated.reason)
         if gated.comparison is None:

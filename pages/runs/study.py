@@ -16,13 +16,14 @@ from core.store.database import Store
 from core.study.process import log_path, plan_in_words, start_study
 from core.study.result import READING_RULE, StudyResult, studies, study_result
 from pages.kit.cached import cached_query, read
-from pages.kit.campaigns import campaigns
+from pages.kit.campaigns import campaigns, in_conversations
 from pages.kit.controls import choose
 from pages.kit.figures import draw_figure
 from pages.kit.look import plain
 from pages.kit.names import dataset_name
 from pages.kit.navigation import lead_to, link
 from pages.kit.seats import registry
+from pages.kit.subjects import in_results
 from pages.kit.tables import draw_table
 from pages.kit.visitor import draw_button
 
@@ -84,7 +85,9 @@ def draw_result(result: StudyResult) -> None:
         draw_table(
             table,
             f"{name}_cases",
-            on_row=lambda row: lead_to("conversations", runs=runs, search=result.cases[row].case),
+            on_row=lambda row: lead_to(
+                "conversations", **in_conversations(runs), conversations_case=_id_of(result, row)
+            ),
         )
     if result.reading:
         st.caption(plain(f"Conversations worth reading: {READING_RULE}."))
@@ -92,8 +95,12 @@ def draw_result(result: StudyResult) -> None:
         for number, conversation in enumerate(result.reading, 1):
             label = f"{number}. {conversation.why}: {conversation.case}"
             link("conversations", plain(label), "forum", trial=conversation.trial_id)
-        link("failures", "Causes of wrong answers", "troubleshoot", runs=runs)
+        link("failures", "Causes of wrong answers", "troubleshoot", **in_results(result.new_runs[0]))
         link("report", "Report", "fact_check", runs=",".join(runs))
+
+
+def _id_of(result: StudyResult, row: int) -> str:
+    return result.cases[row].case.partition("/")[2]
 
 
 def _chart(rows: list[Row], dark: bool) -> go.Figure:

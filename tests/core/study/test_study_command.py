@@ -129,7 +129,7 @@ def test_from_a_workbook_with_faults_to_a_decision_and_nothing_is_paid_for_twice
     assert doctors.paid == {"old": 17, "new": 17}, capsys.readouterr().out
     with Store().read() as cursor:
         casts = {(run.doctor, run.patient, run.grader, run.cases) for run in runs(cursor)}
-    assert {cast[1:] for cast in casts} == {("reference/patient", "reference/grader", 17)}
+    assert {cast[1:] for cast in casts} == {("reference/profile", "reference/names", 17)}
     assert len(casts) == 2
 
     result = newest()
