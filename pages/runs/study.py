@@ -99,8 +99,8 @@ def draw_result(result: StudyResult) -> None:
         link("report", "Report", "fact_check", runs=",".join(runs))
 
 
-def _id_of(result: StudyResult, row: int) -> str:
-    return result.cases[row].case.partition("/")[2]
+def _read_case(runs: list[str], case: str) -> None:
+    lead_to("conversations", **in_conversations(runs), conversations_case=case.partition("/")[2])
 
 
 def _chart(rows: list[Row], dark: bool) -> go.Figure:
