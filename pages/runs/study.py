@@ -82,13 +82,7 @@ def draw_result(result: StudyResult) -> None:
     )
     runs = [*result.new_runs, *result.present_runs]
     if not table.empty:
-        draw_table(
-            table,
-            f"{name}_cases",
-            on_row=lambda row: lead_to(
-                "conversations", **in_conversations(runs), conversations_case=_id_of(result, row)
-            ),
-        )
+        draw_table(table, f"{name}_cases", on_row=lambda row: _read_case(runs, result.cases[row].case))
     if result.reading:
         st.caption(plain(f"Conversations worth reading: {READING_RULE}."))
     with st.container(horizontal=True):
