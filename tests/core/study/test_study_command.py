@@ -12,6 +12,7 @@ import openpyxl
 import pytest
 
 from core.cli.app import main
+from core.jobs.repeat import run_command_of
 from core.journal import read_header
 from core.measures.paired import read_scores
 from core.models import keys
@@ -182,7 +183,9 @@ def test_a_finished_run_gets_more_trials_and_pays_for_these_alone(
     assert main(["run", "--extend", played.run_id, "--trials", "3"]) == 0
     assert doctors.paid == {"new": 6}, "one extension, which went on"
     with Store().read() as cursor:
-        assert [(run.trials, run.done) for run in runs(cursor)] == [(2, 4), (1, 2)]
+        stored = runs(cursor)
+    assert [(run.trials, run.done) for run in stored] == [(2, 4), (1, 2)]
+    assert run_command_of(stored[0]) == f"python -m core run --extend {played.run_id} --trials 3"
     scores = {score.case_key: (score.correct, score.counted) for score in read_scores(Store())}
     assert scores == {"ward/ward-0": (3, 3), "ward/ward-16": (0, 3)}, "one condition, with three trials of each case"
     assert main(["run", "--extend", played.run_id, "--trials", "2"]) == 2
