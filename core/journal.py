@@ -89,12 +89,14 @@ class Hypothesis(_Line):
     """What a run is to show, stated before its first call.
 
     ``primary`` is the outcome: accuracy in an arm ("format:question_type"), or ``RUBRIC_SCORES``. ``margin`` is the
-    accepted loss against a reference, 0 to 1. The journal is a file of the user: it proves nothing to others.
+    accepted loss against a reference, 0 to 1; ``against`` is the reference run, if it is stated. The journal is a file
+    of the user: it proves nothing to others.
     """
 
     text: str = Field(min_length=1)
     primary: str = Field(min_length=1)
     margin: float = Field(gt=0, lt=1)
+    against: str = ""
 
     def __str__(self) -> str:
         return f"“{self.text}” (primary outcome {self.primary}, margin {self.margin:g})"
@@ -142,6 +144,11 @@ class RunHeader(_Line):
     def first_request(self) -> FirstRequest | None:
         """The request with which the trials of this run begin, if it is a branch from a request."""
         return self.fork.request if self.fork else None
+
+    @property
+    def first_trial(self) -> int:
+        """The number of the first trial of each case: 0, unless the run extends another (``core.jobs.extending``)."""
+        return int(str(self.settings.get("first_trial", 0)))
 
     @property
     def owner(self) -> str:

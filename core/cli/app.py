@@ -22,6 +22,10 @@ from core.errors import AnamnesisError, UsageError
 COMMANDS = {
     "run": ("run:run_command", "Run a campaign: cases × trials × arms; an unfinished one is resumed."),
     "resume": ("run:resume", "Run the missing trials of an interrupted run; finished trials stay as they are."),
+    "study": (
+        "study:study",
+        "Decide whether a new doctor is better than the present one, or not worse by more than a margin.",
+    ),
     "gate": (
         "gate:gate_command",
         "Decide whether a run is no worse than a reference by more than a margin: status 0 pass, 1 fail, 2 cannot say.",

@@ -39,7 +39,9 @@ from core.jobs.cluster import on_ray
 from core.jobs.detectable import detectable_in_words, stored_variance
 from core.jobs.engine import Options
 from core.jobs.estimate import estimate
+from core.jobs.extending import extension_of
 from core.jobs.plan import (
+    campaign_of,
     header_of,
     in_full,
     left_out_words,
@@ -89,7 +91,12 @@ def framework_in(arguments: Sequence[str]) -> Framework:
 
 
 def run_command(arguments: Sequence[str]) -> Callable[..., int]:
-    """Return ``run`` with the options of the framework that the arguments name: its seats and settings."""
+    """Return ``run`` with the options of the framework that the arguments name: its seats and settings.
+
+    ``run --extend`` has other options, because the run that it extends states the campaign.
+    """
+    if any(argument.partition("=")[0] == "--extend" for argument in arguments):
+        return extend_run
     chosen = framework_in(arguments)
 
     def run(**given: Any) -> int:
@@ -148,12 +155,37 @@ def _run(chosen: Framework, given: Mapping[str, Any]) -> int:
     return _carry_out(header, registry, options, play_trials)
 
 
+def extend_run(
+    extend: Annotated[str, typer.Option(metavar="RUN", help="The finished run.")],
+    trials: Annotated[int | None, typer.Option(min=2, help="Play each of its cases until it has N trials.")] = None,
+    cases: Annotated[str | None, typer.Option(help="Play the cases of DATASET[:id,…] that it lacks.")] = None,
+    concurrency: ConcurrencyOption = None,
+    engine: EngineName = "local",
+    ray_address: RayAddress = None,
+    budget_usd: Budget = None,
+    batch: Batch = False,
+    dry_run: DryRun = False,
+) -> int:
+    """Add trials or cases to a finished run with its cast and settings; what is stored is not paid for again."""
+    play_trials = _play_trials(engine, ray_address)
+    registry, options = load_registry(programs=True, batch=batch), Options(concurrency, budget_usd)
+    header, begun = extension_of(folded_store(), find_header(extend).run_id, registry, trials, cases)
+    campaign = campaign_of(header)
+    print_estimate(estimate(campaign, registry, concurrency), dry_run=dry_run)
+    if dry_run:
+        return 0
+    check_startable(campaign, registry, options)
+    if begun:
+        print(f"Resuming the unfinished extension {header.run_id}.", file=sys.stderr)
+    return _carry_out(header if begun else begin(header), registry, options, play_trials)
+
+
 def _hypothesis(campaign: Campaign, given: Mapping[str, Any]) -> Hypothesis | None:
     """Return the hypothesis that the options state; raise ``UsageError`` if it is not complete."""
     text, primary, margin = given["hypothesis"].strip(), given["primary"], given["margin"]
     if not text:
-        if primary or margin is not None:
-            raise UsageError("--primary and --margin belong to a hypothesis: state it with --hypothesis.")
+        if primary or margin is not None or given["against"]:
+            raise UsageError("--primary, --margin and --against belong to a hypothesis: state it with --hypothesis.")
         return None
     arms = [":".join(arm) for arm in campaign.arms]
     primary = primary or (arms[0] if len(arms) == 1 else "")
@@ -162,7 +194,8 @@ def _hypothesis(campaign: Campaign, given: Mapping[str, Any]) -> Hypothesis | No
     margin = USUAL_MARGIN if margin is None else margin
     if fault := margin_fault(margin):
         raise UsageError(fault)
-    return Hypothesis(text=text, primary=primary, margin=margin)
+    against = find_header(given["against"]).run_id if given["against"] else ""
+    return Hypothesis(text=text, primary=primary, margin=margin, against=against)
 
 
 def campaign_in_full(requested: Campaign, registry: Registry) -> tuple[Campaign, StudyCast]:
@@ -235,6 +268,8 @@ _HOW_TO_RUN: GivenOptions = {
     "margin": option(
         float | None, None, f"Accepted loss of the primary outcome against a reference, by default {USUAL_MARGIN}."
     ),
+    "against": option(str, "", "The reference run of the hypothesis."),
+    "extend": option(str, "", "Add --trials or --cases to this finished run: see `run --extend RUN --help`."),
     "dry_run": (DryRun, False),
     "fresh": option(
         bool, False, "Start a second copy of a campaign that is running or unfinished.", "--again", "--fresh"

@@ -77,7 +77,7 @@ def detectable_in_words(campaign: Campaign, variance: StoredVariance) -> str:
     cases, trials = len(campaign.cases), campaign.trials
     sizes: dict[Arm, float] = {}
     for arm in campaign.arms:
-        run = variance.by_arm.get(arm) or _released(*arm)
+        run = variance.by_arm.get(arm) or released_variance(*arm)
         components = components_of_run(run)
         if components.between > 0 or components.within > 0:
             sizes[arm] = detectable_difference(components, cases, trials, POWER)
@@ -101,7 +101,8 @@ def detectable_in_words(campaign: Campaign, variance: StoredVariance) -> str:
     )
 
 
-def _released(format_: Format, question_type: QuestionType) -> VarianceComponents:
+def released_variance(format_: Format, question_type: QuestionType) -> VarianceComponents:
+    """Return the variance between and within cases that is assumed for an arm, for lack of a run on the same cases."""
     like = _LIKE.get(format_, format_), "mcq" if question_type.startswith("mcq") else "frq"
     between, within = _RELEASED[like]
     return VarianceComponents(between, within, 5, 2004)

@@ -562,7 +562,7 @@ def trials_of(header: RunHeader) -> list[Trial]:
     of the original case's trials.
     """
     arms: tuple[Arm, ...] = tuple((f, q) for f, q in header.arms)  # type: ignore[misc]
-    many, numbers = tuple(header.many_choices), range(header.trials)
+    many, numbers = tuple(header.many_choices), range(header.first_trial, header.first_trial + header.trials)
     original_key = header.edited.case_key if header.edited else None
     return [
         Trial(

@@ -24,6 +24,10 @@ def run_command_of(run: Run) -> str | None:
     framework = frameworks().get(run.protocol)
     if framework is None or run.source != "local":
         return None
+    if extended := run.settings.get("extends"):
+        first = int(run.settings["first_trial"])
+        more = ["--trials", str(first + run.trials)] if first else ["--cases", run.case_set]
+        return f"{PROGRAM} {shlex.join(['run', '--extend', str(extended), *more])}"
     names = names_of(framework, {role: getattr(run, role) for role in STORED_SEATS}, run.settings)
     tested = tested_seat(framework).role
     words = ["run", "--protocol", run.protocol, f"--{tested}", names[tested]]

@@ -276,7 +276,7 @@ def _with_comparison(result: GateResult, compared: _Compared, grader: str) -> Ga
             share = total / (total + scores.counted)
             words = ", ".join(f"{n:,} {reason.replace('_', ' ')}" for reason, n in scores.excluded.most_common())
             text = f"{run_id}: {share:.1%} of the answers are excluded, and not counted as wrong: {words}."
-            notes.append(Note(_TOO_MANY, text, "high") if share > MOST_EXCLUDED else Note("excluded", text))
+            notes.append(Note(TOO_MANY, text, "high") if share > MOST_EXCLUDED else Note("excluded", text))
     result = replace(
         result,
         judge=grader or " and ".join(comparison.rules),
@@ -297,7 +297,7 @@ def _with_comparison(result: GateResult, compared: _Compared, grader: str) -> Ga
     )
 
 
-_TOO_MANY = "too_many_excluded"
+TOO_MANY = "too_many_excluded"
 """Kind of the note on more than ``MOST_EXCLUDED`` excluded answers."""
 
 
@@ -306,7 +306,7 @@ def _uncountable(result: GateResult) -> Iterator[str]:
     n = result.comparison.n if result.comparison else 0
     if n < FEWEST_CASES:
         yield f"Too few cases: {n:,} count on both sides, and error rates are measured from {FEWEST_CASES} on."
-    yield from (f"Too many excluded answers. {note.text}" for note in result.notes if note.kind == _TOO_MANY)
+    yield from (f"Too many excluded answers. {note.text}" for note in result.notes if note.kind == TOO_MANY)
 
 
 def _undecided(breaks: Mapping[str, Breaks]) -> Iterator[str]:

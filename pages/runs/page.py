@@ -17,11 +17,15 @@ from pages.kit.tables import draw_table
 from pages.runs.form import STARTED, ask_campaign, form_is_open
 from pages.runs.progress import share_of
 from pages.runs.run import draw_run
+from pages.runs.study import ask_study, draw_decision
 
 _BUSY_S, _IDLE_S = 2.0, 5.0
 """Seconds between two redraws of the runs, also when idle: another process may start a run at any time."""
-FORMS: Final = (("New campaign", ask_campaign, form_is_open),)
-"""Title, function that draws it, and whether the URL asks for it, of each form; the first is open without runs."""
+FORMS: Final = (
+    ("New study: is another model better, or as good?", ask_study, lambda: False),
+    ("New campaign", ask_campaign, form_is_open),
+)
+"""Title, function that draws it, and whether the URL asks for it, of each form; the last is open without runs."""
 _ROWS = 5
 """Rows that are visible without scrolling."""
 
@@ -36,7 +40,7 @@ def draw_runs() -> None:
         box = st.expander(
             title,
             icon=":material/add:",
-            expanded=is_asked_for() or (number == 0 and not runs_before),
+            expanded=is_asked_for() or (number == len(FORMS) - 1 and not runs_before),
             # a start, and the first run of another process, fold it: a new key takes the default
             key=f"runs_form_{number}_{st.session_state.get(STARTED, 0)}_{bool(runs_before)}",
             on_change="rerun",
@@ -44,6 +48,7 @@ def draw_runs() -> None:
         with box:
             draw()
         form_open = form_open or bool(box.open)
+    draw_decision()
 
     @st.fragment(run_every=_BUSY_S if busy else _IDLE_S)
     def watch() -> None:
