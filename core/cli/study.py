@@ -166,10 +166,9 @@ def _first_look(
     if missing:
         print_estimate(together([estimate(campaign, registry) for campaign in missing]), dry_run=True)
     if rubric_and_judge[0]:
-        conversations = len(campaigns[0].cases) * campaigns[0].trials * 2
-        print(
-            f"{rubric_and_judge[1]} judges {conversations:,} conversations by {rubric_and_judge[0]}; the budget covers it."
-        )
+        rubric, judge = rubric_and_judge
+        count = len(campaigns[0].cases) * campaigns[0].trials * 2
+        print(f"{judge} judges {count:,} conversations by {rubric}; the budget covers it.")
     print(in_words(steps.store, campaigns[0], outcome, margin))
     if dry_run:
         return None

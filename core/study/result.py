@@ -13,8 +13,7 @@ from core.jobs.extending import extensions
 from core.journal import RUBRIC_SCORES, USUAL_MARGIN
 from core.measures.base import Note
 from core.measures.paired import read_scores
-from core.measures.rubrics.reading import RubricReading
-from core.measures.rubrics.scores import clipped, conversation_score
+from core.measures.rubrics.reading import RubricReading, clipped, conversation_score
 from core.report.breaks import rubric_readings
 from core.report.gate import TOO_MANY, GateRule, RunSide, gate, run_side, shared_arm
 from core.stats.differences import changes

@@ -1,6 +1,7 @@
 """Runs: the form for a campaign, the list of runs, and the chosen run."""
 
 import datetime
+from collections.abc import Callable
 from typing import Final
 
 import pandas as pd
@@ -21,7 +22,7 @@ from pages.runs.study import ask_study, draw_decision
 
 _BUSY_S, _IDLE_S = 2.0, 5.0
 """Seconds between two redraws of the runs, also when idle: another process may start a run at any time."""
-FORMS: Final = (
+FORMS: Final[tuple[tuple[str, Callable[[], None], Callable[[], bool]], ...]] = (
     ("New study: is another model better, or as good?", ask_study, lambda: False),
     ("New campaign", ask_campaign, form_is_open),
 )
