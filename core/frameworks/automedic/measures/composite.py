@@ -88,7 +88,7 @@ def fit_weights(store: Store, review: str | None = None) -> FittedWeights:
     if review is None:
         review = next(iter(preference_reviews(store)), None)
         if review is None:
-            raise UsageError("No review of pairs of consultations is unblinded: plan one on Judges, under Experts.")
+            raise UsageError("No review of pairs of consultations is unblinded: plan one on Trust, under Experts.")
     state = read_review(store, review)
     question = question_of(state.form)
     if not question:
