@@ -64,7 +64,7 @@ def report(
     if state is None:
         request.note(
             f"No review with the form {_FORM[part]} is unblinded here, so all figures are printed ones. Plan one on "
-            "Judges, under Experts.",
+            "Trust, under Experts.",
             kind="study",
         )
     rows = [*_printed(part), *(_own(request, state, part) if state is not None else ())]
