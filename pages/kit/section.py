@@ -455,7 +455,7 @@ def _across(lines: Sequence[Mapping[str, Any]], section: Section) -> list[dict[s
         label = {name: value for name, value in line.items() if name not in (head, estimate)}
         key = tuple(value for name, value in label.items() if name != "From")
         joined.setdefault(key, label)[line[head]] = line[estimate]
-    return list(joined.values())
+    return [dict(sorted(line.items(), key=lambda item: item[0] == "From")) for line in joined.values()]
 
 
 def _head(name: str) -> str:

@@ -76,9 +76,8 @@ def _draw_view(quality: Quality, view: View, selection: Selection, row: FilterRo
             _draw_listed(section, selection, options, key)
             continue
         on_row = partial(_narrow, lists) if lists else None
-        result = draw_section(
-            section, selection, options=options, name=key, on_row=on_row, titled=number > 0 and not title
-        )
+        titled = (number > 0 or section.kind == "table") and not title
+        result = draw_section(section, selection, options=options, name=key, on_row=on_row, titled=titled)
         shown += [result] if result else []
         if number == 0 and view.words is not None:
             _draw_words(view.words, selection, chosen)

@@ -39,7 +39,7 @@ def test_the_library_is_there_from_the_beginning(open_page: Open) -> None:
         "Import cases",
         "Import the CRAFT-MD authors' release",
         "Rubrics",
-        "What the AutoMedic paper reports of published data sets",
+        "What a paper reports of published data sets",
     ]
     app = open_page("cases", dataset="<b>gone")
     assert trouble(app) == []

@@ -88,7 +88,6 @@ def reviews_offered(store: Store) -> dict[str, str]:
 
 
 _PROFILE: Final = {"profile": PROFILE, "summary": SUMMARY}
-_PLAN: Final = replace(REVIEW, label="Plan a review of pairs")
 QUALITY: Final = Quality(
     "CARE",
     "care",
@@ -111,7 +110,6 @@ QUALITY: Final = Quality(
                 "weights": WEIGHTS,
                 "preferences": replace(PREFERENCES, controls=("review",), page="quality"),
             },
-            starts=(_PLAN,),
         ),
         View(
             "Studies by experts",
