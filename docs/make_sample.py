@@ -14,7 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from core.reviews.answering import comment, record
+from core.reviews.answering import record
+from core.reviews.state import COMMENT
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.reviews import add_review, reviews
@@ -100,7 +101,8 @@ def review(store: Store) -> None:
     for item, answers in zip(items, answers_by_conversation.values(), strict=True):
         for question in plan.questions:
             record(store, made.review_id, item.number, reader, question, answers[question])
-        comment(store, made.review_id, item.number, reader, answers.get("comment", ""))
+        if said := answers.get("comment"):
+            record(store, made.review_id, item.number, reader, COMMENT, said)
 
 
 def main(folder: Path) -> None:

@@ -8,7 +8,7 @@ import streamlit as st
 from core.asking.parts import PromptPart
 from core.debugger.run import MatrixCell
 from core.debugger.steps import Step, TrialRecord
-from core.events import Answered, CallRecord, Graded, reasoning_of
+from core.events import Answered, CallRecord, Graded
 from core.frameworks.base import Arm
 from core.models.base import Role
 from core.models.finish import ending_of
@@ -35,7 +35,7 @@ def draw_cell(cell: MatrixCell, record: TrialRecord, steps: Sequence[Step], *, s
     of_cell = [event for event in of_cell if (event.format, event.question_type) == cell_arm]
     if answers := [event for event in of_cell if isinstance(event, Answered)]:
         grades = [event for event in of_cell if isinstance(event, Graded)]
-        draw_answer(answers[-1], grades, reasoning_of(record.events), titled=False)
+        draw_answer(answers[-1], grades, {}, titled=False)  # the step has the reasoning
     else:
         st.markdown(":gray-badge[:material/hourglass_empty: No answer yet]")
     step = _ask_step(steps, cell_arm)

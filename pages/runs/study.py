@@ -1,9 +1,6 @@
 """A study: the form that asks for two doctors on the same cases, and the page of the decision."""
 
-from functools import partial
-
 import pandas as pd
-import plotly.graph_objects as go
 import streamlit as st
 
 from core.datasets.select import datasets
@@ -65,7 +62,7 @@ def draw_result(result: StudyResult) -> None:
     if decided.cases:
         title = f"New minus present doctor; accepted loss {decided.margin:g}"
         rests = f"{decided.cases:,} cases, {result.outcome}, judged by {result.judge}."
-        draw_figure(partial(_chart, rows), name, title, rests)
+        draw_figure(lambda dark: chart_of(rows, dark=dark), name, title, rests)
         st.caption(plain(rests))
     for note in result.notes:
         (st.warning if note.severity == "high" else st.caption)(plain(note.text))
@@ -90,10 +87,6 @@ def draw_result(result: StudyResult) -> None:
 
 def _read_case(runs: list[str], case: str) -> None:
     lead_to("conversations", **in_conversations(runs), conversations_case=case.partition("/")[2])
-
-
-def _chart(rows: list[Row], dark: bool) -> go.Figure:
-    return chart_of(rows, dark=dark)
 
 
 def ask_study() -> None:

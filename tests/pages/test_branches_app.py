@@ -65,7 +65,7 @@ def query(app: AppTest, name: str) -> str:
 
 def test_the_newest_branches_are_listed(family: Store, open_page: Open) -> None:
     (table,) = [frame.value for frame in open_page("branches").dataframe]
-    assert sorted(table["Doctor"]) == ["openai/a", "openai/a", "openai/b"]
+    assert sorted(table["Model"]) == ["openai/a", "openai/a", "openai/b"]
 
 
 def test_an_address_that_is_not_stored_says_so(open_page: Open) -> None:

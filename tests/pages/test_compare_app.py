@@ -108,7 +108,7 @@ def test_two_models_are_compared_in_every_arm_in_one_and_case_by_case(open_page:
     assert "p = 0.6250, not corrected" in help_texts(app)
     assert "**4** of 6 cases flipped: 3 became right, 1 became wrong" in words(app)
     settings = frame(app, "Setting")
-    assert set(settings["Setting"]) == {"Prompts (name and hash)", "Cap of the conversation"}
+    assert set(settings["Setting"]) == {"Prompts (name and hash)", "Limit of messages"}
     assert "The same on both sides: patient, grader" in words(app)
     # its flipped cases, one of them side by side
     assert list(frame(app, "Change")["Case"]) == ["ours/1", "ours/3", "ours/4", "ours/5"]

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.browser
 CASES = 3
 ROW = 35
 """Height in pixels of a row of a table, and of its header."""
-CELL = (80, ROW + ROW // 2)
+CELL = (150, ROW + ROW // 2)
 """Pixels from the corner of a table to a cell of its first row."""
 
 

@@ -1,8 +1,8 @@
 """Points out words that may identify a person: names, dates, numbers, addresses of e-mail. This is no anonymisation.
 
 The rules find what is written in a usual form. In 47 invented sentences that were written after them they point out 19
-of 27 identifying words, and one that identifies nobody (``tests/core/datasets/test_conversations.py``). Places, rare
-diseases, employers, names without a title and everything in other languages are not looked for.
+of 27 identifying words, and one that identifies nobody (``tests/core/datasets/test_own_conversations.py``). Places,
+rare diseases, employers, names without a title and everything in other languages are not looked for.
 """
 
 from __future__ import annotations

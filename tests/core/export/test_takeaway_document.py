@@ -52,7 +52,7 @@ def test_a_stored_conversation_comes_with_run_case_and_events(store: Store) -> N
     by_name = facts("run/1/0")
     assert by_name["Patient"] == ("openai/p",)
     assert by_name["Prompt hash"] == ("h",)
-    assert by_name["Cap of the conversation"] == ("30 messages",)
+    assert by_name["Limit of messages"] == ("30 messages",)
     assert by_name["Seed of the run"] == ("20",)
     assert by_name["When"] == ("1970-01-01 00:00 UTC",)
 

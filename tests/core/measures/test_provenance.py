@@ -55,7 +55,7 @@ def test_every_difference_is_named_with_both_values(stored: dict[str, Run]) -> N
     assert differences == {
         "Prompts (name and hash)": ("default h", "default gggggggg"),
         "Patient": ("openai/p", "openai/other"),
-        "Cap of the conversation": ("30 messages", "none"),
+        "Limit of messages": ("30 messages", "none"),
         "Case set": ("ours c, 1 cases", "ours c, 2 cases"),
         "Temperature": ("default", "0.5"),
     }
@@ -64,12 +64,12 @@ def test_every_difference_is_named_with_both_values(stored: dict[str, Run]) -> N
 def test_the_same_settings_are_no_difference(stored: dict[str, Run]) -> None:
     settings = settings_side_by_side([side_of_run(stored["one"]), side_of_run(stored["three"])])
     assert [s.name for s in differing(settings)] == ["Trials of a case"]
-    assert {s.name for s in settings if s.same} >= {"Patient", "Grader", "Seed", "Cap of the conversation"}
+    assert {s.name for s in settings if s.same} >= {"Patient", "Grader", "Seed", "Limit of messages"}
 
 
 def test_runs_of_one_side_that_disagree_are_all_named(stored: dict[str, Run]) -> None:
     settings = settings_side_by_side([ComparedRuns(list(stored.values())), ComparedRuns([])])
-    (side,) = [setting for setting in settings if setting.name == "Cap of the conversation"]
+    (side,) = [setting for setting in settings if setting.name == "Limit of messages"]
     assert side.values == ("30 messages / none", "no run")
     assert not side.same
 
