@@ -140,6 +140,9 @@ def draw_accuracy(run: RunProgress, title: str = "Accuracy by format") -> None:
     """Draw the accuracy of a run, if there is any, with the answers that do not count in its caption."""
     if not (rows := accuracy_rows(run.run_id)):
         return
+    if all(row.estimate is None for row in rows):  # an imported log has answers that no grader of this program judged
+        st.caption(exclusions(rows))
+        return
     kinds = ((QUESTION_TYPE[row.label["question_type"]].lower(), row.label["rule"]) for row in rows)
     choices = f"; choices by {rules}" if (rules := rules_in_words(kinds)) else ""
     caption = f"{max(row.n or 0 for row in rows):,} cases, 95 % intervals{choices}. {exclusions(rows)}"

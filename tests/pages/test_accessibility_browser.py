@@ -71,14 +71,16 @@ def drawn(page: Page) -> None:
 
 
 def unfold(page: Page) -> None:
-    """Open every expander, then the first menu."""
-    folded = page.locator('[data-testid="stExpander"] details:not([open]) > summary')
-    clicks = 0
-    while folded.count():
-        folded.first.click()
+    """Open every expander once, since one may close another, then the first menu."""
+    opened: set[str] = set()
+    while closed := [
+        summary
+        for summary in page.locator('[data-testid="stExpander"] details:not([open]) > summary').all()
+        if summary.inner_text() not in opened
+    ]:
+        opened.add(closed[0].inner_text())
+        closed[0].click()
         drawn(page)
-        clicks += 1
-        assert clicks < 100, f"{folded.first.inner_text()} does not open on {page.url}"
     menus = page.get_by_test_id("stMain").get_by_test_id("stPopover").locator("button")
     if menus.count():
         menus.first.click()

@@ -37,14 +37,16 @@ def test_a_bar_leads_to_the_message_and_a_link_reopens_it(page: Page, dashboard:
     page.mouse.click(bar["x"] + bar["width"] / 2, bar["y"] + bar["height"] / 2)
     expect(page.get_by_text("2 rows.")).to_be_visible()
     assert "care_failures_cause=Speaks" in page.url
-    page.get_by_test_id("stDataFrame").last.click(position={"x": 16, "y": 55})
-    expect(page.get_by_text("with the failure")).to_be_visible()
+    page.locator("[class*='st-key-care_failures_list']").get_by_test_id("stDataFrame").click(
+        position={"x": 16, "y": 55}
+    )
+    expect(page.get_by_text("to look at")).to_be_visible()
     settle(page)
     link = page.url
     assert "care_failures=" in link
     page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
     page.goto(link)
     settle(page)
-    expect(page.get_by_text("with the failure")).to_be_visible()
+    expect(page.get_by_text("to look at")).to_be_visible()
     expect(page.get_by_text("2 rows.")).to_be_visible()
     assert not scrolls_sideways(page)

@@ -51,7 +51,8 @@ def offered(app: AppTest) -> list[str]:
     ],
 )
 def test_two_conditions_have_two_names_the_newest_first(open_page: Open, page: str) -> None:
-    app = open_page(page, **({"monitoring_versions": [CAPPED, FIRST]} if page == "monitoring" else {}))
+    part = {"monitoring": {"monitoring_versions": [CAPPED, FIRST]}, "history": {"history_tab": "Figures"}}
+    app = open_page(page, **part.get(page, {}))
     assert trouble(app) == []
     names = [option for option in offered(app) if option.startswith(DOCTOR)]
     assert FIRST in names

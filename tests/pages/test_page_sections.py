@@ -126,7 +126,7 @@ def opening_faults(section: Section, shown: Result, request: MetricRequest) -> l
     for line in lines if section.cell_behind else ():
         for column in line:
             if section.cell_behind and (cell := section.cell_behind(request.selection, line, column)):
-                trials = trials_behind(replace(request, selection=cell[0]), cell[1])
+                trials = trials_behind(replace(request, selection=cell[0], query=None), cell[1])
                 if not math.isclose(len(trials["right"]) / max(1, len(trials["counted"])), line[column]):
                     faults.append(f"{line['case']}, {column}: {line[column]}, opens {len(trials['counted'])}")
     return faults

@@ -24,7 +24,7 @@ def judged(database: Path) -> Store:
 
 @pytest.mark.slow
 def test_a_rubric_can_be_imported(judged: Store, open_page: Open) -> None:
-    page = open_page("cases", rubrics="open", data_rubric="demo")
+    page = open_page("cases", rubrics="open", cases_rubric="demo")
     assert not trouble(page)
     assert "4 criteria for 1 case" in words(page)
     uploader = next(uploader for uploader in page.file_uploader if uploader.label == "Import a rubric")
