@@ -248,9 +248,10 @@ def _print_result(result: StudyResult) -> None:
     """Print the page of the decision, which the page Runs also shows."""
     decided = result.decision
     print(f"\n{result.sentence}")
-    print(f"{result.outcome}, judged by {result.judge}; accepted loss {decided.margin:g}; {decided.cases:,} cases")
-    for number, (mean, look) in enumerate(zip(decided.means, decided.looks, strict=True), 1):
-        print(f"  look {number}: new minus present {mean:+.3f} ({look.low:+.3f} to {look.high:+.3f})")
+    if decided.cases:
+        print(f"{result.outcome}, judged by {result.judge}; accepted loss {decided.margin:g}; {decided.cases:,} cases")
+        for number, (mean, look) in enumerate(zip(decided.means, decided.looks, strict=True), 1):
+            print(f"  look {number}: new minus present {mean:+.3f} ({look.low:+.3f} to {look.high:+.3f})")
     changed = [case for case in result.cases if case.change]
     flips = [case.flip for case in result.cases]
     print(f"Changed cases: {len(changed):,}; {flips.count('lost'):,} lost, {flips.count('gained'):,} gained.")
