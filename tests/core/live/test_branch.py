@@ -163,14 +163,14 @@ def test_a_branch_of_a_branch_tells_what_it_changed_itself(parent: Session) -> N
     assert noted[0] is not None
     assert set(noted[0].changes) == {
         "message 4 edited",
-        "cap of messages 24 instead of 30",
+        "limit of messages 24 instead of 30",
         "server address http://127.0.0.1:9/v1 instead of none",
     }, "the address has no password"
     assert noted[1] is not None
     assert noted[1].trial_id == first.key
     assert set(noted[1].changes) == {
         "message 6 edited",
-        "cap of messages 20 instead of 24",
+        "limit of messages 20 instead of 24",
         "server address none instead of http://127.0.0.1:9/v1",
         f"seed 7 instead of {started(parent).seed}",
     }
