@@ -94,7 +94,7 @@ def test_the_examples_of_how_to_add_are_used_as_an_extension(folder: Path, monke
 
     from tests.support.pages import visit
 
-    page = visit(AppTest.from_file(str(ROOT / "app.py"), default_timeout=60), "conversations").run()
+    page = visit(AppTest.from_file(str(ROOT / "app.py"), default_timeout=60), "workload").run()
     assert not page.exception
     assert page.dataframe[0].value["conversations"].sum() == 4, "three of the framework's, one under other prompts"
 
