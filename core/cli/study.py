@@ -27,7 +27,7 @@ from core.stats.margins import margin_fault
 from core.store.database import Store
 from core.store.queries.runs import RunProgress
 from core.store.queries.runs import runs as stored_runs
-from core.study.plan import in_words, other_seats, read_study_cases
+from core.study.plan import in_words, other_seats, read_study_cases, unlike
 from core.study.result import READING_RULE, StudyResult, study_result
 
 _SHOWN = 12
@@ -162,6 +162,8 @@ def _first_look(
     headers = [header_of(campaign, registry) for campaign in campaigns]
     if headers[0].fingerprint == headers[1].fingerprint:
         raise UsageError("Both doctors are the same: name another model, or options such as --temperature.")
+    if other := unlike(*headers):
+        raise UsageError(f"The doctors cannot be compared ({other}): give such options to both, with --both.")
     missing = [c for c, header in zip(campaigns, headers, strict=True) if not _finished(steps.store, header)]
     if missing:
         print_estimate(together([estimate(campaign, registry) for campaign in missing]), dry_run=True)

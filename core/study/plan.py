@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import cast
 
@@ -15,9 +15,16 @@ from core.datasets.reading import Remark
 from core.datasets.select import datasets, select
 from core.frameworks.base import Arm, Campaign, tested_seat
 from core.jobs.detectable import released_variance, stored_variance
+from core.journal import RunHeader
 from core.stats.power import CORRELATION, components_of_run
+from core.store.condition_parts import READERS, ConditionPart
+from core.store.conditions import UNDER_TEST, differing_parts
 from core.store.database import Store
+from core.store.queries.runs import Run
 from core.study.decision import FEWEST_CASES, MOST_CASES, MOST_TRIALS, POWER, resolution
+
+MAY_DIFFER: tuple[ConditionPart, ...] = (*UNDER_TEST, "prompts")
+"""Parts of a condition in which the doctors of a study may differ: also in the doctor's own prompts."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +76,26 @@ def other_seats(campaign: Campaign) -> dict[str, str]:
     tested = tested_seat(campaign.framework).role
     names = {seat.role: campaign.names[seat.role] for seat in campaign.framework.seats if seat.role != tested}
     return {role: name for role, name in names.items() if name}
+
+
+def unlike(new: RunHeader, present: RunHeader) -> str:
+    """Return in what two planned runs differ besides the doctors; empty if they can be compared."""
+    of_run = {field.name for field in fields(Run)} & RunHeader.model_fields.keys() - {"cases", "arms"}
+    first, second = (
+        Run(
+            **{name: getattr(header, name) for name in of_run},
+            cases=len(header.cases),
+            arms=tuple((format_, question) for format_, question in header.arms),
+        )
+        for header in (new, present)
+    )
+    new_parts, present_parts = ({part: read(run) for part, read in READERS.items()} for run in (first, second))
+    parts = differing_parts(
+        {part: key for part, (key, _) in new_parts.items()},
+        {part: key for part, (key, _) in present_parts.items()},
+        MAY_DIFFER,
+    )
+    return "; ".join(f"{new_parts[part][1] or 'none'} against {present_parts[part][1] or 'none'}" for part in parts)
 
 
 def in_words(store: Store, campaign: Campaign, outcome: str, margin: float) -> str:

@@ -18,12 +18,13 @@ from core.report.breaks import rubric_readings
 from core.report.gate import TOO_MANY, GateRule, RunSide, gate, run_side, shared_arm
 from core.stats.differences import changes
 from core.store.condition_parts import ConditionPart
-from core.store.conditions import UNDER_TEST, differing_parts
+from core.store.conditions import differing_parts
 from core.store.database import Store
 from core.store.queries.runs import Run, run_records
 from core.store.queries.trials import conversation_ids
 from core.store.selection import Selection
 from core.study.decision import MOST_CASES, Decision, Verdict, decide
+from core.study.plan import MAY_DIFFER
 
 READING_RULE = (
     "the largest loss, the largest gain and a case that both fail, else the next largest loss or gain; of equal cases "
@@ -32,8 +33,6 @@ READING_RULE = (
 """Which conversations of a study are worth reading."""
 _OF_THE_EXTENSION: tuple[ConditionPart, ...] = ("data_set", "case_set")
 """Parts of a condition in which an extension may differ from its run: its cases may be from another file."""
-_UNDER_TEST: tuple[ConditionPart, ...] = (*UNDER_TEST, "prompts")
-"""Parts of a condition in which the doctors may differ: also in the doctor's own prompts."""
 _NOT_OF_A_STUDY = ("order",)
 """Kinds of notes of a gate that do not apply: the present doctor may play after the new one."""
 
@@ -122,7 +121,7 @@ def study_result(store: Store, new: str, present: str, outcome: str = "", margin
     rule = GateRule(
         outcome or (stated.primary if stated else shared_arm(*sides)),
         margin or (stated.margin if stated else USUAL_MARGIN),
-        under_test=_UNDER_TEST,
+        under_test=MAY_DIFFER,
     )
     looks, waiting = [sides, *_extended(store, sides)], ""
     if unfinished := [side.run.run_id for pair in looks[1:] for side in pair if side.run.state != "complete"]:

@@ -192,3 +192,9 @@ def test_a_finished_run_gets_more_trials_and_pays_for_these_alone(
     assert main(["run", "--extend", played.run_id, "--cases", "ward:ward-0,ward-1"]) == 0
     assert doctors.paid == {"new": 9}, "the new case, as often as the others"
     capsys.readouterr()
+
+
+def test_doctors_that_no_figure_may_compare_are_refused_before_any_trial() -> None:
+    words = ["study", "library:cardiology-1", "--doctor", "reference/bayes --max-messages 6", "--against"]
+    assert main([*words, "reference/bayes"]) == 2
+    assert not list(journals_folder().glob("*/journal.jsonl"))
