@@ -17,7 +17,7 @@ from pathlib import Path
 
 from core.case import Case, case_set_hash
 from core.datasets.archive import ArchiveLimits
-from core.datasets.conversations.conversation import NO_CASE, WITHOUT_CASE, Conversation, Message
+from core.datasets.conversations.conversation import NO_CASE, WITHOUT_CASE, ForeignConversation, Message
 from core.datasets.conversations.personal import masked
 from core.errors import AnamnesisError, UsageError
 from core.events import Ended, Event, Finished, Started, Utterance
@@ -54,7 +54,9 @@ class ConversationImport:
     masking: bool = False
 
 
-def import_conversations(store: Store, read: Sequence[Conversation], how: ConversationImport) -> list[ImportedLog]:
+def import_conversations(
+    store: Store, read: Sequence[ForeignConversation], how: ConversationImport
+) -> list[ImportedLog]:
     """Store conversations, a run for each label; a run that is stored already is left alone.
 
     Each run is stored completely or not at all. Raises ``UsageError`` for a conversation without a label, or a set of
@@ -62,7 +64,7 @@ def import_conversations(store: Store, read: Sequence[Conversation], how: Conver
     """
     if slug(how.case_set) != how.case_set or not how.case_set:
         raise UsageError(f"{how.case_set!r} cannot name cases: use small letters, digits, - and _.")
-    by_label: dict[str, list[Conversation]] = {}
+    by_label: dict[str, list[ForeignConversation]] = {}
     for conversation in read:
         if how.masking:
             messages = tuple(Message(message.seat, masked(message.text)) for message in conversation.messages)
@@ -146,7 +148,7 @@ def _name(case_id: str) -> str:
 class _ConversationReader(LogReader):
     """Turns the conversations of one label into trials: each case of the file once, its conversations by number."""
 
-    def __init__(self, how: ConversationImport, label: str, read: Sequence[Conversation]) -> None:
+    def __init__(self, how: ConversationImport, label: str, read: Sequence[ForeignConversation]) -> None:
         content = json.dumps([label, how.case_set, [list(vars(conversation).values()) for conversation in read]])
         self._fingerprint = hashlib.sha256(content.encode()).hexdigest()
         about = LogEval(created=datetime.fromtimestamp(time.time(), UTC).isoformat(), task=PROTOCOL, model=BY + label)

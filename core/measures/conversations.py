@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Conversation:
+class ScoredConversation(ABC):
     """A stored conversation; ``model`` is its condition."""
 
     trial_id: str
@@ -25,12 +26,12 @@ class Conversation:
     specialty: str
 
     @property
+    @abstractmethod
     def judged(self) -> bool:
         """Whether a judge was asked about it."""
-        raise NotImplementedError
 
 
-C = TypeVar("C", bound=Conversation)
+C = TypeVar("C", bound=ScoredConversation)
 
 
 def by_condition(conversations: Iterable[C]) -> dict[str, list[C]]:

@@ -31,7 +31,7 @@ from core.judging.judgement import Judge, Judgement
 from core.measures.agreement import grouped, statuses
 from core.measures.base import CASES_OF_RUNS, Columns, Listed, MetricRequest, Row, Section, metric
 from core.measures.comparison import compare_cases
-from core.measures.conversations import Conversation, by_condition, case_scores
+from core.measures.conversations import ScoredConversation, by_condition, case_scores
 from core.measures.conversations import grouped as conversations_by
 from core.measures.opinions import read_opinions
 from core.paths import FORMS
@@ -101,7 +101,7 @@ _ByOption = Annotated[By | None, "Split the shares by level of the case, special
 
 
 @dataclass(frozen=True, kw_only=True)
-class TriagedConversation(Conversation):
+class TriagedConversation(ScoredConversation):
     """A conversation with the level of its case and the answer about its level.
 
     ``ended``: not by a failure or a refusal, with a message of the doctor. ``level`` is 1 to 5; its ``source`` is

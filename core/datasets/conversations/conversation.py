@@ -76,7 +76,7 @@ class Message(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Conversation:
+class ForeignConversation:
     """A conversation; ``case``, ``version`` and ``outcome`` are empty if the file has none.
 
     ``ended_at`` is the time of the last message in seconds since 1970; ``None`` if the file has no times.
@@ -123,7 +123,7 @@ class ReadConversations:
     ``remarks`` are about conversations that are used.
     """
 
-    conversations: list[Conversation] = field(default_factory=list)
+    conversations: list[ForeignConversation] = field(default_factory=list)
     faults: list[Remark] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)
 
@@ -184,7 +184,9 @@ def read_conversations(loaded: Loaded, columns: Columns, seats: Mapping[str, Sea
     return reading
 
 
-def _conversation(name: str, version: str, lines: list[Line], seats: Mapping[str, Seat]) -> tuple[Conversation, int]:
+def _conversation(
+    name: str, version: str, lines: list[Line], seats: Mapping[str, Seat]
+) -> tuple[ForeignConversation, int]:
     """Return a conversation and the number of its empty messages; raises ``ValueError`` if it cannot be used."""
     times = [_seconds(line) for line in lines]
     if None not in times:
@@ -205,7 +207,7 @@ def _conversation(name: str, version: str, lines: list[Line], seats: Mapping[str
         return next(iter(values), "")
 
     ended_at = max((time for time in times if time is not None), default=None)
-    return Conversation(name, messages, only("case"), version, only("outcome"), ended_at), len(lines) - len(said)
+    return ForeignConversation(name, messages, only("case"), version, only("outcome"), ended_at), len(lines) - len(said)
 
 
 def _seconds(line: Line) -> float | None:

@@ -22,7 +22,7 @@ from core.judging.judgement import Judge, Judgement, Quotation
 from core.judging.rubric import name_of, version_of
 from core.judging.rules import RULE_JUDGE, RULE_JUDGE_IN_WORDS, is_checkable
 from core.measures.base import MetricRequest
-from core.measures.conversations import Conversation, by_condition
+from core.measures.conversations import ScoredConversation, by_condition
 from core.measures.opinions import Opinions, judge_names, read_opinions, weighted
 from core.models.registry import load_registry
 from core.reviews.rubrics import any_form
@@ -82,7 +82,7 @@ class Outcome(NamedTuple):
 
 
 @dataclass(frozen=True)
-class JudgedConversation(Conversation):
+class JudgedConversation(ScoredConversation):
     """A conversation with the outcome of each criterion; ``characters`` is the length of all the doctor's messages."""
 
     characters: int

@@ -12,8 +12,8 @@ import pytest
 
 from core.datasets.conversations import files
 from core.datasets.conversations.conversation import (
-    Conversation,
     Field,
+    ForeignConversation,
     Message,
     ReadConversations,
     guess_columns,
@@ -64,7 +64,7 @@ def test_three_shapes_are_read_as_the_same_conversation(tmp_path: Path) -> None:
     wrong = {
         name: done
         for name, content in shapes.items()
-        if (done := read(written(tmp_path, name, content))).conversations != [Conversation("7", MESSAGES)]
+        if (done := read(written(tmp_path, name, content))).conversations != [ForeignConversation("7", MESSAGES)]
         or done.faults
     }
     assert wrong == {}

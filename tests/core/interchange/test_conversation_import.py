@@ -10,7 +10,7 @@ import pytest
 
 from core.case import Case
 from core.cli.app import main
-from core.datasets.conversations.conversation import NO_CASE, Conversation, Message
+from core.datasets.conversations.conversation import NO_CASE, ForeignConversation, Message
 from core.interchange.conversation_import import (
     BY,
     PROTOCOL,
@@ -55,10 +55,10 @@ RUBRIC = {
 }
 
 
-def pilot() -> list[Conversation]:
+def pilot() -> list[ForeignConversation]:
     """Twenty cases under two versions: both name eczema, the new one also speaks of danger."""
     return [
-        Conversation(
+        ForeignConversation(
             f"{version}-{number}",
             (
                 Message("patient", f"It itches, number {number}."),
