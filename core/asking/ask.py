@@ -46,6 +46,8 @@ _SHORTEST = 3
 """Minimum number of letters and digits in a quotation."""
 _MOST_PLACES = 1_000
 """Occurrences of a quotation inside longer words that are tried, so that no text takes long."""
+_EMPHASIS = str.maketrans(dict.fromkeys("*_`", "\u200b"))
+"""Marks of Markdown in ``**Final Diagnosis:** gout``, which models leave out of their quotations → no width."""
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
@@ -188,13 +190,13 @@ def json_in(text: str) -> list[Any]:
 def quotation(words: str, text: str) -> str | None:
     """Return the words as written in a text, ``None`` if the text lacks them.
 
-    Quotes, spaces, case, accents, invisible characters and look-alike letters are ignored. The time is linear in the
-    length of both, whatever the model wrote: no pattern can backtrack.
+    Quotes, spaces, case, accents, Markdown's emphasis, invisible characters and look-alike letters are ignored. The
+    time is linear in the length of both, whatever the model wrote: no pattern can backtrack.
     """
-    needle = folded(words)[0].strip(" \"'.")
+    needle = folded(words.translate(_EMPHASIS))[0].strip(" \"'.")
     if sum(map(str.isalnum, needle)) < _SHORTEST:
         return None
-    plain, positions = folded(text)
+    plain, positions = folded(text.translate(_EMPHASIS))
     at = -1
     for _ in range(_MOST_PLACES):
         at = plain.find(needle, at + 1)
