@@ -1,6 +1,7 @@
 """A model writes the patient's first message for each case.
 
-An opening is valid only if its complaint occurs word for word in the vignette and in the opening; an invalid opening
+An opening is valid only if its complaint occurs word for word, articles and *his* or *my* aside, in the vignette and in
+the opening, which tells nothing else and is the patient's; an invalid opening
 is requested again with the error. A case without a valid opening opens by rule (``core.text.case_items``), and is not
 asked about again with the same model and prompt.
 """
@@ -31,7 +32,12 @@ from core.text.persons import speaking_of
 
 _PROMPT = "opening"
 _MOST_WORDS = 30
-_DIGIT = re.compile(r"\d")
+_DETAIL = re.compile(r"\d|\b(?:minute|hour|day|week|month|year)s?\b", re.IGNORECASE)
+_OWNER = re.compile(r"\b(?:an?|the|his|her|its|their|my|our)\s+", re.IGNORECASE)
+"""Words that change with the speaker: “a rash on his trunk” is “a rash on my trunk”."""
+_OF_PATIENT = re.compile(r"\b(?:I|my|me)\b", re.IGNORECASE)
+_OF_DOCTOR = re.compile(r"\byou(?:['’](?:re|ve)| are)\b|\bsorry to hear\b", re.IGNORECASE)
+"""“I'm sorry to hear that you've been short of breath.”"""
 
 
 class _Reply(BaseModel):
@@ -115,13 +121,15 @@ def read_opening(text: str, case: Case) -> str:
     """Return the opening of a model's reply; raise ``ValueError`` with the fault of an invalid one."""
     reply = read_json(text, _Reply)
     opening = " ".join(reply.opening.split())
-    complaint = quotation(reply.complaint, case.vignette)
-    if complaint is None:
+    complaint = _OWNER.sub("", reply.complaint)
+    if quotation(complaint, _OWNER.sub("", case.vignette)) is None:
         raise ValueError(not_copied(reply.complaint, case.vignette))
-    if quotation(complaint, opening) is None:
-        raise ValueError(f"the opening does not hold the words “{complaint}” as they are")
-    if _DIGIT.search(opening) or len(opening.split()) > _MOST_WORDS:
-        raise ValueError(f"the opening tells details: it holds no number and {_MOST_WORDS} words at most")
+    if quotation(complaint, _OWNER.sub("", opening)) is None:
+        raise ValueError(f"the opening does not have the words “{reply.complaint}”")
+    if _DETAIL.search(opening) or len(opening.split()) > _MOST_WORDS:
+        raise ValueError(f"the opening tells details: it has no number, no time and {_MOST_WORDS} words at most")
+    if _OF_DOCTOR.search(opening) or not (speaking_of(case).caregiver or _OF_PATIENT.search(opening)):
+        raise ValueError("the opening is not in the words of the one who comes for help")
     if lexicon().named_in(opening):
-        raise ValueError("the opening holds a word that only a clinician would say: choose a complaint in plain words")
+        raise ValueError("the opening has a word that only a clinician would say: choose a complaint in plain words")
     return opening

@@ -70,9 +70,12 @@ def make(store: Store, provider: FakeProvider, cases: Sequence[Case] = CASES, **
     ("reply", "why"),
     [
         (opening(complaint="a sore knee"), "does not stand in the text"),
-        (opening("Hello, my neck hurts."), "does not hold the words"),
+        (opening("Hello, my neck hurts."), "does not have the words"),
         (opening("I have had a stiff neck for 3 days."), "tells details"),
         (opening("I have a stiff neck " + "and so on " * 12), "tells details"),
+        (opening("I have had a stiff neck for a few days."), "tells details"),
+        (opening("I'm sorry to hear that you've had a stiff neck."), "in the words of the one who comes"),
+        (opening("A man is seen because of a stiff neck."), "in the words of the one who comes"),
         (opening("I have a stiff neck and hemoptysis."), "only a clinician"),
         ("I cannot.", "JSON"),
     ],
@@ -80,6 +83,13 @@ def make(store: Store, provider: FakeProvider, cases: Sequence[Case] = CASES, **
 def test_an_invalid_opening_is_refused_with_a_reason(reply: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         read_opening(reply, CASES[0])
+
+
+def test_the_complaint_may_change_its_owner() -> None:
+    vignette = "A 9-year-old boy is brought because of a rash on his legs for 9 days. He is well."
+    of_boy = Case(case_key="t/9", dataset="t", specialty="Other", answer="Ringworm", vignette=vignette)
+    reply = opening("My son has a rash on the legs. Can you help us?", "rash on legs")
+    assert read_opening(reply, of_boy) == "My son has a rash on the legs. Can you help us?"
 
 
 def test_openings_are_made_once_and_restored_from_the_journal(store: Store, provider: FakeProvider) -> None:
