@@ -23,8 +23,11 @@ from core.agents.grader import read_extracted, read_yes_no
 from core.agents.mcq import named_choices
 from core.agents.probe import read_belief
 from core.asking.scene import Turn
+from core.case import Case
 from core.frameworks.automedic.tags import read_tags
 from core.frameworks.conversation import concluded
+from core.jobs.items import read_items
+from core.jobs.openings import read_opening
 from core.judging.form import RUBRIC, Form, FormQuestion, Shown, forms
 from core.judging.request import Material, answers_in
 from core.judging.rubric import read_rubric, rubric_files
@@ -120,6 +123,10 @@ def _tags(reply: str, about: Mapping[str, Any]) -> dict[str, Any]:
     return {"to": [query.to for query in spoken.queries], "ends": spoken.ends, "misuses": list(spoken.misuses)}
 
 
+def _case(about: Mapping[str, Any]) -> Case:
+    return Case(case_key="t/1", dataset="t", specialty="Other", answer="Gout", vignette=about["vignette"])
+
+
 def _belief(reply: str, about: Mapping[str, Any]) -> list[list[Any]]:
     return [[name, round(share, 3)] for name, share in read_belief(reply)]
 
@@ -136,6 +143,8 @@ READERS: Mapping[str, Reader] = {
     "craftmd/answer_mcq": lambda reply, about: named_choices(reply, about["choices"]),
     "craftmd/belief": _belief,
     "automedic/doctor": _tags,
+    "openings/opening": lambda reply, about: read_opening(reply, _case(about)),
+    "items/items": lambda reply, about: [item.value for item in read_items(reply, _case(about)).items],
     "automedic/answer_mcq": lambda reply, about: named_choices(reply, about["choices"]),
 }
 """Prompt → what its replies are read by."""
@@ -180,6 +189,8 @@ def about(prompt: str, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any] 
     if prompt.endswith("answer_mcq"):
         listed = (_CHOICE.findall(str(message["content"])) for message in reversed(messages))
         return {"choices": next((choices for choices in listed if len(choices) > 1), [])}
+    if prompt in ("openings/opening", "items/items"):
+        return {"vignette": str(messages[0]["content"]).rpartition("The text:")[2].strip()}
     if not prompt.startswith("judging/"):
         return {}
     wordings = list(dict(_QUESTION.findall(text)).values())
