@@ -333,7 +333,7 @@ OF_A_PATIENT = re.compile(r"\d|\b(man|woman|he|she|his|her|years?|fever|pain|cou
 
 
 def test_no_example_in_a_prompt_can_be_copied_as_an_answer() -> None:
-    """The values of examples in JSON are in capitals: no number, no choice, and no words that a text could have.
+    """The values of the form are in capitals: no number, no choice, and no words that a text could have.
 
     An example has the fields of its form in their order. What comes after the text is short, so that most of each
     request is cached.
@@ -344,9 +344,11 @@ def test_no_example_in_a_prompt_can_be_copied_as_an_answer() -> None:
             tree, place = compiled(prompt.source).environment.parse(prompt.source), (pack.name, name)
             text = prompt.render(**{value: _value(tree, value, ("xy", "xy")) for value in prompt.inputs})
             examples = json_in(text)
-            if (len(examples) == 1) != (place in FORMS):
+            if bool(examples) != (place in FORMS):
                 wrong.append((place, "examples", examples))
-            for example in examples:
+            if words := OF_A_PATIENT.findall(" ".join(f"{value}" for value in leaves(examples[:-1]))):
+                wrong.append((place, "could be about a patient", words))
+            for example in examples[-1:]:
                 if copied := [value for value in leaves(example) if not PLACEHOLDER.fullmatch(f': "{value}"')]:
                     wrong.append((place, "can be copied", copied))
                 schema = strict_format(FORMS[place])["json_schema"]["schema"] if place in FORMS else {}
