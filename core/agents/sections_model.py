@@ -18,7 +18,7 @@ from core.asking.parts import instruction_part
 from core.errors import AnamnesisError, UsageError
 from core.events import Called, Token
 from core.prompts import PromptPack
-from core.text.sections import VIGNETTE_SECTIONS, VignetteSection, sections_of
+from core.text.sections import VIGNETTE_SECTIONS, VignetteSection, sections_of, sentences
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,10 @@ class SplitByModel:
     invented: int
     by_rule: int
     call_ids: tuple[str, ...] = ()
+
+
+_MOST_JOINED = 2
+"""Sentences in one entry of a reply; a model may join two that belong together."""
 
 
 class _Sorted(BaseModel):
@@ -65,12 +69,19 @@ async def split_by_model(voice: Voice, pack: PromptPack, vignette: str) -> Async
 
 
 def read_split(reply: str, vignette: str) -> SplitByModel:
-    """Parse a reply; raise ``ValueError`` if it has no such JSON or no sentence of the vignette."""
+    """Parse a reply.
+
+    Raises ``ValueError`` if it has no such JSON or no sentence of the vignette, or if a sentence is a whole passage: a
+    small model gives the vignette with its findings as the complaint.
+    """
     placed: list[tuple[int, VignetteSection, str]] = []  # start, section, text
     taken = [False] * len(vignette)
     invented = 0
     pieces = read_json(reply, _Reply).sections
     for piece in pieces:
+        if len(sentences(piece.sentence)) > _MOST_JOINED:
+            begin = piece.sentence[:60]
+            raise ValueError(f"“{begin}…” is a passage of several sentences: name each alone, with its own section")
         words = r"\s+".join(map(re.escape, piece.sentence.split()))
         matches = re.finditer(rf"(?<!\w){words}(?!\w)", vignette) if words else iter(())
         match = next((m for m in matches if not any(taken[m.start() : m.end()])), None)

@@ -97,6 +97,7 @@ def test_an_unreadable_reply_is_asked_for_again(subtests: pytest.Subtests) -> No
         reply(("mood", FIRST)),
         '{"sections": []}',
         '["complaint"]',
+        reply(("complaint", VIGNETTE)),
     ]
     for unreadable in table:
         with subtests.test(unreadable=unreadable):
