@@ -92,6 +92,7 @@ class FormQuestion(BaseModel):
         quotes: Whose words are evidence, if not those of the form.
         cases: Keys of the only cases that it is asked about; empty, with empty ``specialties``: all.
         specialties: The only specialties that it is asked about.
+        denies: Its quotations are denials; words without a negation are dropped, like words that are in no text.
         each: It is asked once for each fact of the case that a patient can tell, with the fact for ``{fact}``.
         against: Hash of the facts that the answer depends on, in a form about one case (``Form.about_facts``).
         text: Hash of what is shown of a case, in a question about this case (``core.judging.request.text_hash``).
@@ -119,6 +120,7 @@ class FormQuestion(BaseModel):
     quotes: Evidence | None = None
     cases: tuple[str, ...] = ()
     specialties: tuple[str, ...] = ()
+    denies: bool = False
     each: Literal["fact"] | None = None
     against: str = ""
     text: str = ""

@@ -26,6 +26,7 @@ _ABBREVIATION = re.compile(r"[A-Z]{2}")  # such as "MI"
 _TOKEN = re.compile(r"[^\W_]+")
 _FEW_WORDS = 3
 """Up to so many words are searched only in the message that the judge names."""
+_DENYING = _NEGATIONS | {"afebrile", "free", "normal", "ruled", "unremarkable"}
 _COMMON = frozenset(
     "yes yeah no not ok okay well so and or but if the a an this that it is are was were be been do does did have has "
     "had i you he she we they my your his her their me him them of in on at to for from with about as by any some what "
@@ -90,3 +91,8 @@ def _hides_negation(omitted: str) -> bool:
     """Return whether omitted words deny what a sentence of the quotation says; whole omitted sentences do not."""
     parts = _SENTENCE_END.split(omitted)
     return any(not _NEGATIONS.isdisjoint(words_in(part)) for part in (parts[0], parts[-1]))
+
+
+def has_denial(words: str) -> bool:
+    """Return whether words can deny a finding: “no fever”, “afebrile”, “free of pain”."""
+    return not _DENYING.isdisjoint(words_in(words))

@@ -30,7 +30,7 @@ from core.datasets.conversations.conversation import WITHOUT_CASE
 from core.events import RoleName
 from core.judging.form import Evidence, Form, FormQuestion, Shown
 from core.judging.judgement import Quotation
-from core.judging.quotations import check_quotation
+from core.judging.quotations import check_quotation, has_denial
 from core.prompts import PromptPack, load_pack
 
 PROMPTS = ("judge", "form", "item", "doctor", "ask")
@@ -293,7 +293,12 @@ def _checked(name: str, entry: Any, question: FormQuestion, form: Form, item: Ma
     evidence = question.quotes or form.evidence
     checked = tuple(dict.fromkeys(_quotation(given, form, evidence, item) for given in quoted))
     if question.kind == "span":
-        places = tuple(q if _is_evidence(q, evidence, item) else q._replace(state="unverified") for q in checked)
+        places = tuple(
+            q
+            if _is_evidence(q, evidence, item) and (has_denial(q.words) or not question.denies)
+            else q._replace(state="unverified")
+            for q in checked
+        )
         return FormAnswer(question, str(sum(q.state != "unverified" for q in places)), places)
     answer, reason = entry.answer.strip(), entry.reason.strip()
     if not answer:

@@ -18,7 +18,7 @@ from core.jobs.engine import Options
 from core.jobs.judge import Judging
 from core.jobs.judge_check import JudgeCheck
 from core.jobs.regrade import BY_RULE, Regrading
-from core.judging.form import CANNOT_JUDGE, Form, read_form
+from core.judging.form import CANNOT_JUDGE, Form, forms, read_form
 from core.judging.judgement import Judgement
 from core.judging.request import Material, answers_in, judge_request, judging_pack, numbered, reply_form
 from core.measures.base import MetricRequest
@@ -190,6 +190,16 @@ def test_what_is_read_of_replies() -> None:
         if got != right:
             wrong.append((question["id"], fields, given, right, got))
     assert not wrong
+
+
+def test_words_that_deny_nothing_are_no_invented_denial() -> None:
+    """A small model quoted every sentence of a summary as a denial."""
+    form = forms()["summary_denials"]
+    summary = "A 34-year-old man has a fever, without chills. He denies a rash, and is free of pain."
+    said = ["a fever", "A 34-year-old man", "without chills", "denies a rash", "free of pain", "no cough"]
+    reply = json.dumps({"q1": {"quotations": [{"words": words} for words in said]}})
+    (answer,) = answers_in(reply, form, form.questions, Material(summary=summary), numbers=False)
+    assert (answer.value, answer.dropped) == ("3", 3)
 
 
 def test_every_field_is_required_and_evidence_comes_first() -> None:
