@@ -287,9 +287,7 @@ def report_monitor(
             since = served_since(cursor, request.selection)
         scores, behind = served_versions(scores, [name for names in conditions_of for name in names], since)
         if len(behind) < 2:
-            raise UsageError(
-                f"{', '.join(named)} was served under one name only, so there are no two versions."
-            )
+            raise UsageError(f"{', '.join(named)} was served under one name only, so there are no two versions.")
         order, by = list(behind), None
         compared = [name for names in behind.values() for name in names]
     else:

@@ -1,15 +1,11 @@
 """Facts that doctors never ask for, as a model judged, by topic and model; facts that patients invented or withheld."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import plotly.graph_objects as go
 import streamlit as st
 
-from core.figures.heat import HeatCell, heat
 from core.jobs.judge import Judging
 from core.judging.judgement import Judge
-from core.measures.base import Row
 from core.measures.ledger import FAULTS_SECTION, TOPICS_SECTION, ItemMark, judge_key, read_conversations
 from core.measures.registry import sections
 from core.store.queries.judged_facts import FORM
@@ -82,27 +78,6 @@ def _draw_judged(selection: Selection, judge: Judge, mark: ItemMark) -> None:
     help_ = f"{_MEANING[mark]} {TOPICS_SECTION.help}"
     section = replace(TOPICS_SECTION, title=f"Share of facts: {MARK[mark].lower()}", help=help_)
     options = {"judge": judge_key(judge)}
-    charts = {"topics": topics_chart}
-    name = f"facts_{mark}"
-    options_of_mark = {**options, "mark": mark}
-    if draw_section(section, selection, options=options_of_mark, charts=charts, name=name, titled=False):
+    if draw_section(section, selection, options={**options, "mark": mark}, name=f"facts_{mark}", titled=False):
         draw_section(FAULTS_SECTION, selection, options=options, name="faults")
         st.caption(f"Judged by {judge_words(judge)}, with a quotation for each. {people_words(judge)}")
-
-
-def topics_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
-    """Return the share of each topic’s facts with one mark, such as never elicited, by model."""
-    with_facts = {row["model"] for row in rows}
-    models = [model for model in names if model in with_facts]
-    topics = list(dict.fromkeys(row["topic"] for row in rows))
-    cells = [[HeatCell(None, "") for _ in models] for _ in topics]
-    for row in rows:
-        words = (
-            f"{row['topic'].capitalize()}, {names[row['model']]}<br>{row.estimate:.1%} ({row.low:.1%} – {row.high:.1%})"
-            f"<br>{row.n:,} cases, {row['n_facts']:,} facts"
-        )
-        cells[topics.index(row["topic"])][models.index(row["model"])] = HeatCell(
-            row.estimate, f"{row.estimate:.0%}", words
-        )
-    columns = [names[model].replace(" ", "<br>", 1) for model in models]
-    return heat(cells, columns, [topic.capitalize() for topic in topics], dark=dark)

@@ -12,14 +12,13 @@ from core.measures.base import Result, Section
 from core.measures.calibration import AUDIT, FIGURES, FORECAST
 from core.measures.experts.filling import fill, filling_of, filling_questions
 from core.measures.experts.ratings import COMPLETENESS, sections_for
-from core.measures.experts.report import BASELINE, GRADERS, PAIRS, SHARES, printed_figures, read_decisions
+from core.measures.experts.report import BASELINE, GRADERS, PAIRS, SHARES, read_decisions
 from core.measures.experts.workbooks import import_release_answers
 from core.reviews.exchange import IMPORTED, RELEASE
 from core.reviews.reviewing import unblind
 from core.reviews.state import ReviewState
 from core.store.database import Store
 from core.store.queries.case_labels import LABEL_FIELDS
-from core.store.review_records import yes_no_questions
 from core.store.selection import Selection
 from pages.kit.cached import read
 from pages.kit.controls import choose
@@ -54,8 +53,7 @@ def draw_judge_status() -> None:
 
 def draw_release() -> None:
     """Draw the release’s figures next to the paper’s, or how to import the release."""
-    shares = _draw_sections((SHARES, PAIRS), published=True)
-    if shares is None:
+    if _draw_sections((SHARES, PAIRS), published=True) is None:
         return
     _draw_sections((AGREEMENT, BY_MODEL), review=RELEASE)
     st.caption(
@@ -63,19 +61,8 @@ def draw_release() -> None:
         "(Johri et al. 2025).",
         help="The paper truncates percentages.",
     )
-    printed = printed_figures()
-    terms = [row for row in shares.figures if row.label["question"] == yes_no_questions()["medical_terms"]]
-    yes, n = sum(row.more["yes"] for row in terms), sum(row.n or 0 for row in terms)
-    st.markdown(
-        f"**The patient** used medical terms in {yes} of {n} conversations ({100 * yes / max(1, n):.2f} %; printed "
-        f"{plain(printed['patient_ai_conversations_with_medical_language']['value'])} %)."
-    )
-    grader = printed["grader_ai_agreement_with_experts"]
-    st.markdown(
-        f"**The grader** agrees with the experts in {grader['value']} % as printed, over {grader['n']} cases, by the "
-        "agreement of counts."
-    )
     _draw_sections((GRADERS,))
+    link("accuracy", "All printed figures of experts", "menu_book", acc_tab="Published", acc_published="experts")
     with st.container(horizontal=True, vertical_alignment="center"):
         if st.button("Import these judgements", icon=":material/playlist_add:", **only("run")):
             with show_errors(st.error):
