@@ -495,8 +495,7 @@ SECTIONS = (
         caption="Accuracy re-scored from stored answers, without new requests.",
         help="This shows the effect of a scoring rule, not of another stopping rule, under which conversations would "
         "have continued. On the same cases: accuracy minus that of the standard rule, on cases that both rules "
-        "include. Concerned: answers under the rule; changed: answers that count differently; excluded: answers that do "
-        "not count.",
+        "include. Concerned: answers under the rule; changed: answers that count differently.",
         page="accuracy",
     ),
 )  # fmt: skip

@@ -14,7 +14,7 @@ from pages.kit.controls import choose_several
 from pages.kit.empty import draw_empty
 from pages.kit.figures import draw_conditions_behind
 from pages.kit.look import END_SHORT, arm
-from pages.kit.section import draw_result, draw_section, open_counted, section_result
+from pages.kit.section import draw_result, draw_section, open_counted, section_result, words_of
 from pages.kit.view import ask_selection, offered
 
 _DEFAULT_ARMS: list[Arm] = [("multi_turn", "mcq"), ("multi_turn", "frq")]
