@@ -32,7 +32,7 @@ _WAIT_S = 3.0
 _RULES = """The first rule that applies decides; an answer has one cause.
 
 1. **Provider**: a provider failed or refused. Excluded, never counted as wrong.
-2. **Case**: the linter finds a fault that spoils the answer, or of 20 or more answers by 5 or more doctors to the \
+2. **Case**: the check of cases finds a fault that spoils the answer, or of 20 or more answers by 5 or more doctors to the \
 whole vignette none is right.
 3. **Grader**: another rule, another grader or an earlier verdict calls the same answer correct, or its name matches \
 the right answer.
@@ -45,8 +45,8 @@ is right on the whole vignette (if unknown: fewer than half of the facts came up
 8. **Doctor, concluded wrongly**: all other answers. Every fact came up, or the doctor is also wrong on the whole \
 vignette, or it believed the right diagnosis.
 
-Rules on words decide none of this. When people read marks by such rules, 26 of 78 *never elicited*, 6 of 17 \
-*withheld* and 22 of 75 *invented* marks were right.
+Rules on words decide none of this. When people read what such rules found, 26 of 78 *never asked for*, 6 of 17 \
+*withheld* and 22 of 75 *invented* were right.
 """
 
 

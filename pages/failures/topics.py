@@ -19,7 +19,7 @@ from pages.kit.jobs import draw_judging
 from pages.kit.section import draw_result, draw_section, section_result, words_of
 from pages.kit.view import FilterRow, ask_selection, offered
 
-MARK: dict[ItemMark, str] = {"never_elicited": "Never elicited", "asked": "Asked", "volunteered": "Volunteered"}
+MARK: dict[ItemMark, str] = {"never_elicited": "Never came up", "asked": "Asked", "volunteered": "Told unasked"}
 _MEANING: dict[ItemMark, str] = {
     "never_elicited": "Not mentioned in the conversation, asked or unasked.",
     "asked": "Told in reply to a question of the doctor.",

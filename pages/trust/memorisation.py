@@ -39,9 +39,8 @@ BEFORE_AFTER = Section(
     panel="format",
     heads={"group": "Period"},
     axis="Accuracy",
-    caption="Accuracy on cases dated before and after the end of each model’s training data, with 95 % intervals; the "
-    "difference is after minus before.",
-    help="The difference is by the unpaired bootstrap over cases.",
+    caption="Accuracy on cases dated before and after the end of each model’s training data.",
+    help="95 % intervals. The difference is after minus before, by the unpaired bootstrap over cases.",
 )
 VARIANT: Mapping[str, str] = {"continue": "Go on writing", "recall": "Word for word, temperature 0"}
 """Variant of the prompt, in words."""

@@ -310,7 +310,8 @@ ACCURACY = Section(
         "n_by_experts": "By experts",
         "excluded_by_reason": "Why excluded",
     },
-    caption="Mean over a case’s answers, then over cases; smoothed bootstrap, 95 %.",
+    caption="Accuracy as each grader judges it: mean over a case’s answers, then over cases.",
+    help="95 % intervals by the smoothed bootstrap over cases.",
     page="trust",
 )  # fmt: skip
 CONTRADICTIONS = Section(
@@ -461,6 +462,7 @@ CHOICES_DIFFERENCES = Section(
         "read_as", "by_grader",
     ),
     heads={"case": "Case", "by_rule": "By the rule", "read_as": "Read as", "by_grader": "By the grader"},
+    words=VERDICTS,
     page="trust",
 )  # fmt: skip
 SECTIONS = (
