@@ -91,9 +91,8 @@ SECTIONS = (CHECKS,) = (
         report,
         kind="dots",
         series="judge",
-        place="check",
-        panel="form",
-        figure="question",
+        place="question",
+        panel="check",
         axis="Answers that do not behave as they must",
         words={
             "evidence": "Quoted words removed",

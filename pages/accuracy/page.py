@@ -156,7 +156,7 @@ def _draw_what_is_behind(result: Result | None, selection: Selection) -> None:
     stored_rows = [row for row in result.figures if not row.source] if result else []
     if result and not stored_rows:
         draw_empty(
-            "These are the **published** figures. To test a model, start a campaign; the program’s own rules need no key.",
+            "These are the **published** figures. To test a model, start a campaign; the program’s rules need no key.",
             CAMPAIGN,
             RELEASE,
             icon="menu_book",

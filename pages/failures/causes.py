@@ -32,8 +32,8 @@ _WAIT_S = 3.0
 _RULES = """The first rule that applies decides; an answer has one cause.
 
 1. **Provider**: a provider failed or refused. Excluded, never counted as wrong.
-2. **Case**: the check of cases finds a fault that spoils the answer, or of 20 or more answers by 5 or more doctors to the \
-whole vignette none is right.
+2. **Case**: the check of cases finds a fault that spoils the answer, or of 20 or more answers by 5 or more doctors to \
+the whole vignette none is right.
 3. **Grader**: another rule, another grader or an earlier verdict calls the same answer correct, or its name matches \
 the right answer.
 4. **Doctor, refused**: the doctor declined to answer in words, which the grader quotes.

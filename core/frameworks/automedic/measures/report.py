@@ -115,11 +115,8 @@ def report(
     if blank == "excluded":
         trials = without_blank(trials)
     if trials.empty and not with_published:
-        answers = QUESTION_TYPE[question_type].lower()
-        raise Missing(
-            f"No conversation with clinical staff has answers to report: {answers}.",
-            campaign_of(publisher("care").name),
-        )
+        care, answers = publisher("care"), QUESTION_TYPE[question_type].lower()
+        raise Missing(f"No conversation of {care.title} has answers to report: {answers}.", campaign_of(care.name))
     if not trials.empty:
         _note_what_counts(request, trials, question_type)
         if part in _WITH_FAILURES:
