@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.case import Fact, Profile
-from core.figures.heat import ink_on
 from core.frameworks.consultation.measures.history_taking import HISTORY
 from core.jobs import background
 from core.measures.failures import Causes
@@ -256,11 +254,3 @@ def test_without_a_judge_the_topics_are_not_judged_and_can_be(filled: Store, ope
         run_until(app, lambda page: "questions answered by openai/judge" in words(page).replace("\\", ""))
         app = open_page("failures", failures_tab="Never asked")
     assert {r["Share"] for r in table(app, "Topic").to_dict("records")} == {1.0}, "no doctor asked for anything"
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_text_on_the_heat_map_reads(dark: bool) -> None:
-    """The ends of the scale lie next to the page's ground and far from it, so the text changes its colour once."""
-    inks = [ink_on(share / 20, dark=dark) for share in range(21)]
-    assert inks[0] != inks[-1]
-    assert sum(a != b for a, b in itertools.pairwise(inks)) == 1
