@@ -78,7 +78,14 @@ def draw_accuracy() -> None:
         if split == "specialty":
             selection = narrow(selection, offer, "specialties")
         drawn = choose("Drawn as", list(DRAWN), "acc_marks", names=DRAWN, shape="segments")
-        shared_cases = _ask_shared(selection)
+        extents = basis(selection).extents
+        drawn_extents = [e for e in extents if selection.conditions is None or e.model in selection.conditions]
+        shared_cases = bool(on_different_cases(drawn_extents)) and st.toggle(
+            "Shared cases only",
+            key="acc_shared",
+            bind="query-params",
+            help="These models have different cases. Leaves out cases that any of them lacks.",
+        )
     options = {**FIGURES.options, "by": split, **_computed(statistics), "shared_cases": shared_cases}
     result = draw_section(replace(FIGURES, kind=drawn), selection, options=options, name="accuracy", titled=False)
     if selection.conditions is None and selection.has_published and _FEWER_CASES & set(offer.models):
@@ -137,18 +144,6 @@ def _ask(row: FilterRow, *parts: SelectionPart) -> tuple[Selection, Statistics]:
 
 def _computed(statistics: Statistics) -> dict[str, str]:
     return {"interval": statistics.interval, "correction": statistics.correction}
-
-
-def _ask_shared(selection: Selection) -> bool:
-    """Ask whether only shared cases count, if models have different cases."""
-    extents = basis(selection).extents
-    selected = [extent for extent in extents if selection.conditions is None or extent.model in selection.conditions]
-    return bool(on_different_cases(selected)) and st.toggle(
-        "Shared cases only",
-        key="acc_shared",
-        bind="query-params",
-        help="These models have different cases. Leaves out cases that any of them lacks.",
-    )
 
 
 def _draw_what_is_behind(result: Result | None, selection: Selection) -> None:

@@ -1,11 +1,9 @@
 """What a comparison shows: all differences, one of them as a table of outcomes, and notes of its own."""
 
-from collections.abc import Sequence
-
 import pandas as pd
 import streamlit as st
 
-from core.measures.base import Comparison, Note, Row, Section
+from core.measures.base import Comparison, Section
 from core.measures.compare import report_pairs
 from core.stats.corrections import format_p
 from core.stats.differences import PairedCounts, mcnemar
@@ -34,16 +32,6 @@ DIFFERENCES = Section(
         "left_out",
     ),
 )
-
-
-def mixed_rules(rows: Sequence[Row]) -> list[Note]:
-    """Return a note on the rows whose sides judge choices by different rules."""
-    labels = ", ".join(next(iter(row.label.values())) for row in rows if row.comparison and row.comparison.mixed)
-    text = (
-        f"The two sides judge choices by their frameworks’ different rules in: {labels}. Choose one rule under "
-        "Statistics."
-    )
-    return [Note("choice_rules", text, "high")] if labels else []
 
 
 def draw_outcomes(first: str, second: str, result: Comparison) -> None:

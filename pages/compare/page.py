@@ -7,7 +7,7 @@ import streamlit as st
 
 from core.case import SPECIALTIES
 from core.frameworks.starts import CAMPAIGN, RELEASE
-from core.measures.base import Result, Row
+from core.measures.base import Note, Result, Row
 from core.measures.choice_rules import rules_in_words
 from core.measures.compare import difference_rows
 from core.measures.notes import detectable_notes
@@ -26,7 +26,7 @@ from pages.compare.data import (
     persona_runs,
 )
 from pages.compare.formats import draw_formats
-from pages.compare.outcomes import DIFFERENCES, draw_outcomes, mixed_rules
+from pages.compare.outcomes import DIFFERENCES, draw_outcomes
 from pages.compare.versions import draw_versions
 from pages.kit.cases import open_behind
 from pages.kit.controls import choose
@@ -219,7 +219,10 @@ def _draw_comparison(
         "improved (regressed) if its share of right trials rose (fell). Invalid answers, and cases that count on one "
         "side only, are excluded.",
     )
-    notes = notes_on(basis, extent_names, arms, more=[*mixed_rules(rows), *detectable_notes(rows)])
+    mixed = ", ".join(row.label[part] for row in rows if row.comparison and row.comparison.mixed)
+    text = f"The two sides judge choices by their frameworks’ different rules in: {mixed}. Choose one under Filters."
+    more = [*([Note("choice_rules", text, "high")] if mixed else []), *detectable_notes(rows)]
+    notes = notes_on(basis, extent_names, arms, more=more)
     result = Result(section.title, tuple(rows), notes)
     draw_result(section, result, {}, name="comparison", selection=selection, on_row=open_)
     if unshared := [row for row, result in results.items() if not result.n]:
