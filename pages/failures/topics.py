@@ -5,7 +5,6 @@ from dataclasses import replace
 import streamlit as st
 
 from core.jobs.judge import Judging
-from core.judging.judgement import Judge
 from core.measures.ledger import FAULTS_SECTION, TOPICS_SECTION, ItemMark, judge_key, read_conversations
 from core.measures.registry import sections
 from core.store.queries.judged_facts import FORM
@@ -41,7 +40,12 @@ def draw_topics() -> None:
     else:
         with row.own:
             mark = choose("Facts that were", list(MARK), "failures_facts", names=MARK, width=224)
-        _draw_judged(selection, judge, mark)
+        help_ = f"{_MEANING[mark]} {TOPICS_SECTION.help}"
+        section = replace(TOPICS_SECTION, title=f"Share of facts: {MARK[mark].lower()}", help=help_)
+        options = {"judge": judge_key(judge)}
+        if draw_section(section, selection, options={**options, "mark": mark}, name=f"facts_{mark}", titled=False):
+            draw_section(FAULTS_SECTION, selection, options=options, name="faults")
+            st.caption(f"Judged by {judge_words(judge)}, with a quotation for each. {people_words(judge)}")
     with st.expander("Have a model judge these conversations", icon=":material/gavel:"):
         limit = st.number_input(
             "Max conversations",
@@ -72,12 +76,3 @@ def _draw_told(selection: Selection) -> None:
         "judge it, under **Have a model judge these conversations**.",
         icon=":material/gavel:",
     )
-
-
-def _draw_judged(selection: Selection, judge: Judge, mark: ItemMark) -> None:
-    help_ = f"{_MEANING[mark]} {TOPICS_SECTION.help}"
-    section = replace(TOPICS_SECTION, title=f"Share of facts: {MARK[mark].lower()}", help=help_)
-    options = {"judge": judge_key(judge)}
-    if draw_section(section, selection, options={**options, "mark": mark}, name=f"facts_{mark}", titled=False):
-        draw_section(FAULTS_SECTION, selection, options=options, name="faults")
-        st.caption(f"Judged by {judge_words(judge)}, with a quotation for each. {people_words(judge)}")

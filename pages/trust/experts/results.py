@@ -101,7 +101,12 @@ def draw_results() -> None:
         f"annotators: {plain(', '.join(plan.annotators))}"
     )
     if state.form.final:
-        _draw_baseline(state)
+        draw_progress([state], "experts_counts", ["Review", "About", "Names", "Ties waiting"])
+        of_experts = Selection(models=tuple(f"human/{name}" for name in plan.annotators), formats=("vignette",))
+        nothing = "The answers are counted when all are given, or the review is unblinded."
+        draw_section(BASELINE, of_experts, name="experts-baseline", empty=nothing)
+        st.caption(f"This review: {plan.order_in_words}; vignettes of {plain(dataset_name(plan.case_set))}.")
+        link("accuracy", "Compare with models on Accuracy", "bar_chart")
     elif unblinding is None:
         counts = {"Items": len(state.items), "Answers missing": state.missing, "Open ties": len(state.open_ties())}
         for column, (label, count) in zip(st.columns(3), counts.items(), strict=True):
@@ -155,7 +160,6 @@ def _draw_filling(state: ReviewState) -> None:
 
 
 def _draw_unblinding(state: ReviewState) -> None:
-    missing = state.missing
     st.markdown("**Unblind**")
     st.caption(
         "Ends the review: shows the names of models, and the answers in figures and exports. After that, answers "
@@ -163,28 +167,9 @@ def _draw_unblinding(state: ReviewState) -> None:
     )
     with st.form("experts_unblind", border=True):
         by = st.text_input("Your name", key="experts_unblind_by")
-        reason = ""
-        if missing:
-            reason = st.text_input(
-                f"Why before the last {missing:,} answers? The reason is stored.", key="experts_unblind_reason"
-            )
+        label = f"Why before the last {state.missing:,} answers? The reason is stored."
+        reason = st.text_input(label, key="experts_unblind_reason") if state.missing else ""
         if st.form_submit_button("Unblind the review", icon=":material/visibility:", **only("run")):
             with show_errors(st.warning):
                 unblind(Store(), state.review.review_id, by, reason)
                 st.rerun()
-
-
-def _draw_baseline(state: ReviewState) -> None:
-    draw_progress([state], "experts_counts", ["Review", "About", "Names", "Ties waiting"])
-    doctors = tuple(f"human/{name}" for name in state.review.plan.annotators)
-    draw_section(
-        BASELINE,
-        Selection(models=doctors, formats=("vignette",)),
-        name="experts-baseline",
-        empty="The answers are counted when all are given, or the review is unblinded.",
-    )
-    st.caption(
-        f"This review: {state.review.plan.order_in_words}; vignettes of "
-        f"{plain(dataset_name(state.review.plan.case_set))}."
-    )
-    link("accuracy", "Compare with models on Accuracy", "bar_chart")
