@@ -1,12 +1,13 @@
 """The tab Simulated patients: how often and where they err, and the rules compared with experts."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
 import streamlit as st
 
 from core.asking.persona import label, parse_persona
+from core.frameworks.base import frameworks
 from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.jobs.judge import Judging
 from core.judging.patient_rule import ABOUT
@@ -63,13 +64,14 @@ def draw_patients() -> None:
         by: By = choose("Group by", list(_GROUPINGS), "patients_by", names=_GROUPINGS, help=_GROUPED)
         pooled = st.toggle("Combine conditions", key="pooled", bind="query-params", help=_COMBINED)
     selection = Selection(**{part: values for part, values in chosen.items() if values})  # type: ignore[arg-type]
-    sections = {
+    sections: dict[str, Callable[..., None]] = {
         "How often": partial(draw_rates, by, pooled),
         "Where": draw_hits,
         "Against experts": draw_experts,
-        "Rules": lambda *_: draw_section(RULES_READ, Selection(), name="patients-rules"),
+        "Rules": lambda *_: draw_filled({"rules": RULES_READ}, Selection(), "patients"),
     }
-    draw_folds(sections, selection, {**patients, **doctors, **runs, **personas})
+    frameworks_by_name = {name: framework.title for name, framework in frameworks().items()}
+    draw_folds(sections, selection, {**patients, **doctors, **runs, **personas, **frameworks_by_name})
 
 
 def draw_rates(by: By, pooled: bool, selection: Selection, names: Names) -> None:

@@ -425,7 +425,7 @@ POINTS = _section(
     folded=True,
     heads={"conversation": "After the conversation", "static": "Whole question"},
     words={"static": "Whole question at once"},
-    help="A mark for each model and data set, over the cases with both answers. Below the dotted line accuracy is "
+    help="A point for each model and data set, over the cases with both answers. Below the dotted line accuracy is "
     "lower after the conversation.",
 )
 FITS = _section(
@@ -434,9 +434,9 @@ FITS = _section(
     controls=("line",),
     kind="table",
     words={"all": "All"},
-    heads={"group": "Models", "n": "Marks", "r": "r"},
-    help="Least-squares lines; r is Pearson’s with its 95 % interval by Fisher’s z, which assumes independent marks: "
-    "marks of one model or data set are correlated, so it is too narrow. Published for all models and data sets of the "
+    heads={"group": "Models", "n": "Points", "r": "r"},
+    help="Least-squares lines; r is Pearson’s with its 95 % interval by Fisher’s z, which assumes independent points: "
+    "points of one model or data set are correlated, so it is too narrow. Published for all models and data sets of the "
     f"paper ({PAPER}): r = {published_r():.4f}.",
 )
 _FAILURES: Final[dict[str, str]] = {
