@@ -436,8 +436,8 @@ FITS = _section(
     words={"all": "All"},
     heads={"group": "Models", "n": "Points", "r": "r"},
     help="Least-squares lines; r is Pearson’s with its 95 % interval by Fisher’s z, which assumes independent points: "
-    "points of one model or data set are correlated, so it is too narrow. Published for all models and data sets of the "
-    f"paper ({PAPER}): r = {published_r():.4f}.",
+    "points of one model or data set are correlated, so it is too narrow. Published for all models and data sets of "
+    f"the paper ({PAPER}): r = {published_r():.4f}.",
 )
 _FAILURES: Final[dict[str, str]] = {
     cause: f"{FAILURE_NAMES[kind]}: {CAUSE_WORDS[cause].lower()}" if len(causes) > 1 else FAILURE_NAMES[kind]
