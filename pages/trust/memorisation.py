@@ -12,6 +12,7 @@ import streamlit as st
 
 from core.datasets.select import datasets, select
 from core.figures.histogram import histogram
+from core.frameworks.starts import LABELS
 from core.jobs.completing import Completing
 from core.measures.accuracy import report as accuracy
 from core.measures.base import Row, Section
@@ -66,7 +67,11 @@ def draw_memorisation() -> None:
             draw_judging(Completing(tuple(select(dataset, int(limit))), "", variant), "memorisation")
     if stored:
         _draw_similarities(stored)
-    draw_filled({"after": BEFORE_AFTER}, Selection(), "before")
+    undated = (
+        "Accuracy before and after the end of the training data needs cases with a date, and models whose cutoff is "
+        "known."
+    )
+    draw_filled({"after": BEFORE_AFTER}, Selection(), "before", empty=undated, starts=(LABELS,))
 
 
 def _draw_similarities(stored: Sequence[CompletionRow]) -> None:
