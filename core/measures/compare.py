@@ -303,7 +303,8 @@ def report_monitor(
     for (before, format_, question_type), (after, _, _) in without_shared_cases(scores, order):
         unshared.setdefault((before, after), []).append(f"{format_}:{question_type}")
     sentences = [
-        f"{before} and {after} share no case that counts in {', '.join(arms)}: they are not compared there."
+        f"{request.name(before)} and {request.name(after)} share no case that counts in {', '.join(arms)}: they are "
+        "not compared there."
         for (before, after), arms in unshared.items()
     ]
     compared_steps = steps(scores, order, by)
@@ -369,14 +370,14 @@ def _note_what_differs(request: MetricRequest, names: Sequence[str]) -> None:
         runs = run_records(cursor, [run_id for name in names for run_id in behind[name].runs])
     sides = {name: side_of(behind[name], runs) for name in names}
     judged_by = zip(names, graders(list(sides.values())), strict=True)
-    request.note(f"Graders whose verdicts count: {'; '.join(f'{name}: {grader}' for name, grader in judged_by)}.")
+    named = (f"{request.name(name)}: {request.name(grader)}" for name, grader in judged_by)
+    request.note(f"Graders whose verdicts count: {'; '.join(named)}.")
     for first, second in pairwise(names):
         settings = differing(settings_side_by_side([sides[first], sides[second]]))
         if settings:
-            words = "; ".join(
-                f"{setting.name}: {setting.values[0]} against {setting.values[1]}" for setting in settings
-            )
-            request.note(f"What else differs between {first} and {second}: {words}.")
+            words = "; ".join(f"{each.name}: {' against '.join(map(request.name, each.values))}" for each in settings)
+            sides_named = " and ".join(map(request.name, (first, second)))
+            request.note(f"What else differs between {sides_named}: {words}.")
 
 
 def _scores(request: MetricRequest, by: Group | None = None) -> list[CaseScore]:

@@ -20,7 +20,7 @@ from pages.kit.choice import draw_chosen
 from pages.kit.controls import choose
 from pages.kit.empty import draw_empty
 from pages.kit.figures import draw_conditions_behind
-from pages.kit.look import ASKS_FOR, QUESTION_TYPE, plain
+from pages.kit.look import ASKS_FOR, QUESTION_TYPE, RULE, plain
 from pages.kit.names import dataset_name
 from pages.kit.navigation import link
 from pages.kit.notes import basis
@@ -49,13 +49,13 @@ FIGURES = Section(
     axis="Accuracy",
     caption="Accuracy: mean over a case’s counted trials, then over cases.",
     compared="each format against the same model’s vignette",
+    words={rule: RULE[rule] for rule in ("mcq_loose", "mcq_strict")},
     folded=True,
 )
 STATIC = replace(
     FIGURES,
     title="Static and conversational accuracy",
     options={"published": True, "versus_vignette": True, "by": "dataset", "whole": True},
-    kind="bars",
     series="format",
     place="model",
     figure="",

@@ -153,7 +153,7 @@ def test_wrong_answers_are_listed_before_their_causes_are_known(
     try:
         assert trouble(app) == []
         listed = table(app, "Verdict")
-        assert list(listed["Case"]) == ["1", "2"]
+        assert list(listed["Case"]) == ["ours/1", "ours/2"]
         assert "Cause" not in listed
     finally:
         allowed.set()
@@ -165,7 +165,7 @@ def test_an_answer_is_shown_with_the_message_to_look_at(judged: Store, open_page
     app = settled(open_page("failures", failures_cause="Patient, suspected", failures_answer="a/2|multi_turn:frq"))
     assert trouble(app) == []
     listed = table(app, "Why")
-    assert list(listed["Case"]) == ["2"]
+    assert list(listed["Case"]) == ["ours/2"]
     assert list(listed["Message"]) == [4]
     text = words(app).replace("\\", "")
     assert "The patient said what the case does not hold, by openai/j: “My knee hurts”." in text
