@@ -169,9 +169,7 @@ def _verdict_table(request: MetricRequest, required: Sequence[str] = (), only: S
     """
     judged = request.read(read_judged, None, request.selection)
     if not judged.judges:
-        raise Missing(
-            "No grader has judged a free response here: a campaign needs an arm with free responses.", CAMPAIGN, RELEASE
-        )
+        raise Missing("No grader has judged a free response here: a campaign needs free responses.", CAMPAIGN, RELEASE)
     some = [grader for grader in judged.judges if grader in only]
     return judged.of(list(dict.fromkeys([*(some or only), *required]))) if only or required else judged
 
