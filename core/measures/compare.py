@@ -230,7 +230,7 @@ LOSSES = Section(
     kind="dots",
     series="pair",
     place="model",
-    axis="Conversation minus vignette",
+    axis="Difference",
     by_size=True,
     columns=(
         "model", "question_type", "specialty", "first_mean", "second_mean", "difference", "ci_low", "ci_high", "p",
