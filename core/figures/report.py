@@ -15,7 +15,7 @@ from core.case import SPECIALTIES
 from core.errors import UsageError
 from core.events import FORMATS, QUESTION_TYPES
 from core.figures.curves import Point, curves
-from core.figures.heat import AGREEMENT, HeatCell, heat
+from core.figures.heat import HeatCell, heat
 from core.figures.legend import with_legend_room
 from core.figures.marks import Mark, bars, dots
 from core.figures.scatter import Spot, StraightLine, scatter
@@ -167,7 +167,8 @@ def _heat(chart: _Chart) -> go.Figure:
         return HeatCell(row.estimate, f"{row.estimate:.2f}", "<br>".join(filter(None, words)))
 
     cells = [[cell(line, column) for column in chart.names] for line in lines]
-    return heat(cells, list(chart.names.values()), list(lines.values()), AGREEMENT, row=26, dark=chart.dark)
+    columns = [_broken(name.replace("<br>", " "), _SHORT) for name in chart.names.values()]
+    return heat(cells, columns, list(lines.values()), dark=chart.dark)
 
 
 def _scatter(rows: Sequence[Row], chart: _Chart, place: str, across: str) -> go.Figure:

@@ -42,6 +42,8 @@ from core.store.queries.calls import served_since
 from core.store.queries.runs import run_records
 from core.store.selection import conditions
 
+UNKNOWN = "unknown"
+"""Group of the cases without the property by which rows are split."""
 Compared = tuple[dict[str, Any], Comparison, dict[str, Any]]
 """A label with ``first`` and ``second``, the comparison of the two, and further columns."""
 
@@ -54,7 +56,7 @@ def steps(scores: Iterable[CaseScore], versions: Sequence[str], by: Group | None
     compared: list[Compared] = []
     groups: dict[str | None, list[CaseScore]] = {}
     for score in scores:
-        groups.setdefault((group_of_score(score, by) or "unknown") if by else None, []).append(score)
+        groups.setdefault((group_of_score(score, by) or UNKNOWN) if by else None, []).append(score)
     for group in sorted(groups, key=str):
         arms = by_arm(groups[group])
         for format_, question_type, (before, after) in product(FORMATS, QUESTION_TYPES, pairwise(versions)):
@@ -174,7 +176,7 @@ def report_pairs(
         for pair in arm_pairs(scores, against, group, test=test):
             label = _pair_label(pair.model, pair.first, pair.second, against)
             if by:
-                label[by] = (pair.group or "unknown") if group else _ALL_CASES
+                label[by] = (pair.group or UNKNOWN) if group else _ALL_CASES
             first, second = pair.names
             compared.append((label, pair.comparison, {"first": first, "second": second}))
             sides = (Side(pair.model, pair.first), Side(pair.model, pair.second))
@@ -228,7 +230,7 @@ LOSSES = Section(
     kind="dots",
     series="pair",
     place="model",
-    axis="Conversation minus vignette",
+    axis="Difference",
     by_size=True,
     columns=(
         "model", "question_type", "specialty", "first_mean", "second_mean", "difference", "ci_low", "ci_high", "p",
@@ -265,7 +267,9 @@ TESTED_PAIRS = Section(
 )
 def report_monitor(
     request: MetricRequest,
-    versions: Annotated[str, "Versions in order, with commas, such as mistral_v1_7b,mistral_v2_7b."],
+    versions: Annotated[
+        str, "Versions in order, with commas, such as mistral_v1_7b,mistral_v2_7b; by default the selected conditions."
+    ] = "",
     by: By = None,
     correction: _CorrectionOption = "holm",
 ) -> Iterator[Row]:
@@ -275,13 +279,15 @@ def report_monitor(
     one model is enough.
     """
     scores = _scores(request, by)
-    conditions_of = [_conditions_named(name, scores) for name in versions.split(",")]
-    if by == "served":
+    named = versions.split(",") if versions else request.selection.conditions or ()
+    conditions_of = [_conditions_named(name, scores) for name in named]
+    served = by == "served"
+    if served:
         with request.store.read() as cursor:
             since = served_since(cursor, request.selection)
         scores, behind = served_versions(scores, [name for names in conditions_of for name in names], since)
         if len(behind) < 2:
-            raise UsageError(f"{versions} was served under one name only: there are no two versions to compare.")
+            raise UsageError(f"{', '.join(named)} was served under one name only, so there are no two versions.")
         order, by = list(behind), None
         compared = [name for names in behind.values() for name in names]
     else:
@@ -297,7 +303,8 @@ def report_monitor(
     for (before, format_, question_type), (after, _, _) in without_shared_cases(scores, order):
         unshared.setdefault((before, after), []).append(f"{format_}:{question_type}")
     sentences = [
-        f"{before} and {after} share no case that counts in {', '.join(arms)}: they are not compared there."
+        f"{request.name(before)} and {request.name(after)} share no case that counts in {', '.join(arms)}: they are "
+        "not compared there."
         for (before, after), arms in unshared.items()
     ]
     compared_steps = steps(scores, order, by)
@@ -305,7 +312,12 @@ def report_monitor(
         raise AnamnesisError(" ".join(sentences))
     for sentence in sentences:
         request.note(sentence)
-    yield from difference_rows(compared_steps, correction, judged=True)
+    for row in difference_rows(compared_steps, correction, judged=True):
+        label = row.label
+        first, second = (Side(label[side], (label["format"], label["question_type"])) for side in ("first", "second"))
+        group = label[by] if by else None
+        counts = Counted((first, second), by, "" if group == UNKNOWN else group)
+        yield row if served else replace(row, counts=counts)  # served models split the trials of one case
     _note_what_differs(request, list(dict.fromkeys(compared)))
 
 
@@ -358,14 +370,14 @@ def _note_what_differs(request: MetricRequest, names: Sequence[str]) -> None:
         runs = run_records(cursor, [run_id for name in names for run_id in behind[name].runs])
     sides = {name: side_of(behind[name], runs) for name in names}
     judged_by = zip(names, graders(list(sides.values())), strict=True)
-    request.note(f"Graders whose verdicts count: {'; '.join(f'{name}: {grader}' for name, grader in judged_by)}.")
+    named = (f"{request.name(name)}: {request.name(grader)}" for name, grader in judged_by)
+    request.note(f"Graders whose verdicts count: {'; '.join(named)}.")
     for first, second in pairwise(names):
         settings = differing(settings_side_by_side([sides[first], sides[second]]))
         if settings:
-            words = "; ".join(
-                f"{setting.name}: {setting.values[0]} against {setting.values[1]}" for setting in settings
-            )
-            request.note(f"What else differs between {first} and {second}: {words}.")
+            words = "; ".join(f"{each.name}: {' against '.join(map(request.name, each.values))}" for each in settings)
+            sides_named = " and ".join(map(request.name, (first, second)))
+            request.note(f"What else differs between {sides_named}: {words}.")
 
 
 def _scores(request: MetricRequest, by: Group | None = None) -> list[CaseScore]:

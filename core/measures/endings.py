@@ -7,9 +7,9 @@ answers as wrong. It is compared with the standard rule arm by arm, and on the c
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -109,6 +109,18 @@ def turn_rows(table: pd.DataFrame) -> list[Row]:
             for n, count in zip(turns.tolist(), counts.tolist(), strict=True)
         ]
     return rows
+
+
+def with_missing_turns(rows: Sequence[Row], request: MetricRequest, options: Mapping[str, Any]) -> list[Row]:
+    """Return a row for each model and number of turns up to the largest, with 0 where no conversation has it."""
+    by_turns = {(row.label["model"], row.label["turns"]): row for row in rows}
+    of_model = {row.label["model"]: replace(row, estimate=0.0, counts=None) for row in rows}
+    most = max(row.label["turns"] for row in rows)
+    return [
+        replace(by_turns.get((model, n), nothing), label={"model": model, "turns": n})
+        for model, nothing in of_model.items()
+        for n in range(most + 1)
+    ]
 
 
 Floats = NDArray[np.float64]
@@ -451,7 +463,19 @@ SECTIONS = (
         help="Turns: the doctor’s messages after the greeting; trials without a conversation are in no other number.",
         page="accuracy",
     ),
-    Section("How long the doctor asked", report, {"part": "turns"}, kind="turns", folded=True, page="accuracy"),
+    Section(
+        "How long the doctor asked",
+        report,
+        {"part": "turns"},
+        kind="curve",
+        series="model",
+        place="turns",
+        axis="Share of conversations",
+        words={"turns": "Doctor’s messages after the greeting"},
+        drawn=with_missing_turns,
+        folded=True,
+        page="accuracy",
+    ),
     Section(
         "What if other rules had been used?",
         report,
@@ -459,21 +483,19 @@ SECTIONS = (
         kind="dots",
         series="model",
         place="rule",
-        figure="arm",
         axis="Accuracy",
         heads={
-            "arm": "Answer", "same_cases": "On the same cases", "same_cases_low": "Same, low",
+            "same_cases": "On the same cases", "same_cases_low": "Same, low",
             "same_cases_high": "Same, high", "n_cases": "Cases",
         },
         columns=(
-            "model", "arm", "rule", "standard", "mean", "ci_low", "ci_high", "change", "same_cases", "same_cases_low",
+            "model", "format", "question_type", "rule", "mean", "ci_low", "ci_high", "same_cases", "same_cases_low",
             "same_cases_high", "concerned", "changed", "n_answers", "n_excluded", "n_cases",
         ),
         caption="Accuracy re-scored from stored answers, without new requests.",
         help="This shows the effect of a scoring rule, not of another stopping rule, under which conversations would "
-        "have continued. Change: accuracy minus that of the standard rule; on the same cases: on cases that both rules "
-        "keep. Concerned: answers under the rule; changed: answers that count differently; excluded: answers that do "
-        "not count.",
+        "have continued. On the same cases: accuracy minus that of the standard rule, on cases that both rules "
+        "include. Concerned: answers under the rule; changed: answers that count differently.",
         page="accuracy",
     ),
 )  # fmt: skip

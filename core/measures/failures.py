@@ -11,7 +11,7 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain, groupby
@@ -451,6 +451,16 @@ def _judges(store: Store, selection: Selection) -> Iterator[Listed]:
         yield {**judge, "judged": progress.judged, "failed": progress.failed, **agreement}
 
 
+def both_accuracies(rows: Sequence[Row], request: MetricRequest, options: Mapping[str, Any]) -> list[Row]:
+    """Return the accuracy of each row with all counted answers, and without the patient's faults."""
+    drawn = []
+    for row in rows:
+        estimate, low, high = (row.more[name] for name in ("without_patient", "without_low", "without_high"))
+        without = replace(row, label={**row.label, "answers": "without"}, estimate=estimate, low=low, high=high)
+        drawn += [replace(row, label={**row.label, "answers": "all"}), without]
+    return drawn
+
+
 SECTIONS = (
     Section(
         "Causes of each model’s wrong answers",
@@ -479,7 +489,12 @@ SECTIONS = (
         "Accuracy with and without the patient’s faults",
         report,
         {"part": "patient"},
-        kind="effects",
+        kind="dots",
+        series="answers",
+        place="model",
+        axis="Accuracy",
+        drawn=both_accuracies,
+        words={"all": "All counted answers", "without": "Without the patient’s faults"},
         heads={
             "without_patient": "Without",
             "same_cases": "Change on the same cases",
@@ -487,8 +502,8 @@ SECTIONS = (
             "same_cases_high": "Change, high",
             "n_cases": "Cases",
         },
-        caption="Full dots: all counted answers. Open dots: without the wrong answers caused by the patient, as "
-        "a model judged.",
+        caption="Accuracy with all counted answers, and without the wrong answers that the patient caused.",
+        help="A model judged which answers the patient caused, with a quotation for each.",
         folded=True,
         page="failures",
     ),

@@ -17,7 +17,7 @@ from core.judging.check import (
     check_results,
     failing_questions,
 )
-from core.measures.base import Columns, MetricRequest, Row, metric, section_of
+from core.measures.base import Columns, MetricRequest, Row, Section, metric
 from core.stats.intervals import wilson
 from core.store.queries.judgements import judged_forms, judgements
 
@@ -85,4 +85,25 @@ def report(
         )
 
 
-SECTIONS = (CHECKS,) = (section_of(report, "trust"),)
+SECTIONS = (CHECKS,) = (
+    Section(
+        "How judges answer about edited conversations",
+        report,
+        kind="dots",
+        series="judge",
+        place="question",
+        panel="check",
+        axis="Answers that do not behave as they must",
+        words={
+            "evidence": "Quoted words removed",
+            "other case": "About another case",
+            "wording": "Wording changed",
+            "repeat": "Asked again",
+            "length": "Longer messages",
+        },
+        heads={"form": "Form", "failure": "What fails", "n_pairs": "Pairs", "in_headline": "Counts in figures"},
+        help="Each pair is a conversation and its edited copy. A question counts in no figure if it fails too often. "
+        "Wilson’s 95 % intervals.",
+        page="trust",
+    ),
+)

@@ -410,9 +410,11 @@ SECTIONS = (
             "per_100_low": "Per 100, low",
             "per_100_high": "Per 100, high",
             "read_right": "Right when read",
+            "protocol": "Framework",
         },
         words=_KIND_WORDS,
-        caption="95 % intervals, cases resampled; Wilson’s where each case has one conversation.",
+        caption="Share of conversations in which a rule finds such a reply.",
+        help="95 % intervals resample cases; they are Wilson’s where each case has one conversation.",
         page="trust",
     ),
     Section(

@@ -235,6 +235,8 @@ def _share(label: dict[str, str], figure: str, share: Share) -> Row:
     return Row({**label, "figure": figure}, share.value, *share.interval, share.n_cases, excluded, columns=_COLUMNS)
 
 
-REPEATABILITY = section_of(report, "accuracy")
+REPEATABILITY = replace(
+    section_of(report, "accuracy"), kind="dots", series="model", place="format", panel="question_type", figure="figure"
+)
 POWER = section_of(report_power, "accuracy")
 SECTIONS = (REPEATABILITY, POWER)

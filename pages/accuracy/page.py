@@ -20,7 +20,7 @@ from pages.kit.choice import draw_chosen
 from pages.kit.controls import choose
 from pages.kit.empty import draw_empty
 from pages.kit.figures import draw_conditions_behind
-from pages.kit.look import ASKS_FOR, QUESTION_TYPE, plain
+from pages.kit.look import ASKS_FOR, QUESTION_TYPE, RULE, plain
 from pages.kit.names import dataset_name
 from pages.kit.navigation import link
 from pages.kit.notes import basis
@@ -49,13 +49,13 @@ FIGURES = Section(
     axis="Accuracy",
     caption="Accuracy: mean over a case’s counted trials, then over cases.",
     compared="each format against the same model’s vignette",
+    words={rule: RULE[rule] for rule in ("mcq_loose", "mcq_strict")},
     folded=True,
 )
 STATIC = replace(
     FIGURES,
     title="Static and conversational accuracy",
     options={"published": True, "versus_vignette": True, "by": "dataset", "whole": True},
-    kind="bars",
     series="format",
     place="model",
     figure="",
@@ -78,7 +78,14 @@ def draw_accuracy() -> None:
         if split == "specialty":
             selection = narrow(selection, offer, "specialties")
         drawn = choose("Drawn as", list(DRAWN), "acc_marks", names=DRAWN, shape="segments")
-        shared_cases = _ask_shared(selection)
+        extents = basis(selection).extents
+        drawn_extents = [e for e in extents if selection.conditions is None or e.model in selection.conditions]
+        shared_cases = bool(on_different_cases(drawn_extents)) and st.toggle(
+            "Shared cases only",
+            key="acc_shared",
+            bind="query-params",
+            help="These models have different cases. Leaves out cases that any of them lacks.",
+        )
     options = {**FIGURES.options, "by": split, **_computed(statistics), "shared_cases": shared_cases}
     result = draw_section(replace(FIGURES, kind=drawn), selection, options=options, name="accuracy", titled=False)
     if selection.conditions is None and selection.has_published and _FEWER_CASES & set(offer.models):
@@ -139,24 +146,12 @@ def _computed(statistics: Statistics) -> dict[str, str]:
     return {"interval": statistics.interval, "correction": statistics.correction}
 
 
-def _ask_shared(selection: Selection) -> bool:
-    """Ask whether only shared cases count, if models have different cases."""
-    extents = basis(selection).extents
-    selected = [extent for extent in extents if selection.conditions is None or extent.model in selection.conditions]
-    return bool(on_different_cases(selected)) and st.toggle(
-        "Shared cases only",
-        key="acc_shared",
-        bind="query-params",
-        help="These models have different cases. Leaves out cases that any of them lacks.",
-    )
-
-
 def _draw_what_is_behind(result: Result | None, selection: Selection) -> None:
     """Draw how to get answers if there are none, then the conditions behind the rows."""
     stored_rows = [row for row in result.figures if not row.source] if result else []
     if result and not stored_rows:
         draw_empty(
-            "These are the **published** figures. To test a model, start a campaign; the reference cast needs no key.",
+            "These are the **published** figures. To test a model, start a campaign; the program’s rules need no key.",
             CAMPAIGN,
             RELEASE,
             icon="menu_book",

@@ -8,7 +8,6 @@ import streamlit as st
 from core.events import Format, reasoning_of
 from core.measures.behind import Part
 from core.measures.paired import PairedCase
-from core.store.queries.trials import Conversation
 from core.store.selection import Selection
 from pages.compare.data import ComparedArm, case_pairs, counted_in, runs_of
 from pages.kit.behind import behind_row
@@ -50,11 +49,12 @@ def draw_compared_cases(
     """Draw the cases behind a row of the comparison, and the chosen case."""
     hint = f"**{plain(row)}**: {plain(labels[1])} against {plain(labels[0])}. Choose a case to open both transcripts."
     with behind("The cases", hint):
-        _draw_list(sides, selection, labels)
+        _draw_cases(case_pairs(*sides, selection), sides, selection, labels)
 
 
-def _draw_list(sides: tuple[ComparedArm, ComparedArm], selection: Selection, labels: tuple[str, str]) -> None:
-    pairs = case_pairs(*sides, selection)
+def _draw_cases(
+    pairs: Sequence[PairedCase], sides: tuple[ComparedArm, ComparedArm], selection: Selection, labels: tuple[str, str]
+) -> None:
     group = choose("Which cases", list(_GROUPS), "cmp_group", shape="segments", hidden=True)
     listed = [pair for pair in pairs if _GROUPS[group](pair)]
     listed.sort(key=lambda c: (-abs(c.second - c.first), natural(c.case_key)))
@@ -79,19 +79,18 @@ def _draw_list(sides: tuple[ComparedArm, ComparedArm], selection: Selection, lab
     case_key = choose_case(table, "comparison_cases", "cmp_case")
     if case_key is None:
         return
-    chosen = next(pair for pair in listed if pair.case_key == case_key)
-    case = stored_case(chosen.case_key)
+    chosen, case = next(pair for pair in listed if pair.case_key == case_key), stored_case(case_key)
     right = f" The right answer is **{plain(case.answer)}**." if case else ""
-    st.markdown(f"### {plain(case_name(chosen.case_key))}\n{plain(chosen.specialty or 'No specialty')}.{right}")
+    st.markdown(f"### {plain(case_name(case_key))}\n{plain(chosen.specialty or 'No specialty')}.{right}")
     if case:
         draw_case(case)
-    scores = (chosen.first, chosen.second)
     with st.container(key="behind_sides"):
         columns = st.columns(2, gap="medium")
-    for column, side, label, score, name in zip(columns, sides, labels, scores, ("first", "second"), strict=True):
+    scores = zip(("first", "second"), (chosen.first, chosen.second), strict=True)
+    for column, side, label, (name, score) in zip(columns, sides, labels, scores, strict=True):
         with column, st.container(border=True):
             st.markdown(f"**{plain(label)}** · {arm(*side.arm)} · right in {score:.0%} of its counted trials")
-            _draw_side(side, chosen.case_key, f"cmp_trial_{name}", selection, right=score >= 0.5)
+            _draw_side(side, case_key, f"cmp_trial_{name}", selection, right=score >= 0.5)
 
 
 def _draw_side(side: ComparedArm, case_key: str, key: str, selection: Selection, *, right: bool) -> None:
@@ -100,9 +99,13 @@ def _draw_side(side: ComparedArm, case_key: str, key: str, selection: Selection,
     if not conversations:
         st.caption("No trial of this case is stored.")
         return
-    marks = trial_marks(conversations, side, marked=selection.mcq_rule == "usual")
+    # by another rule than each framework’s own, the stored verdicts on choices are not those that count
+    marked = selection.mcq_rule == "usual" or not side.arm[1].startswith("mcq")
+    verdicts = {each.trial_id: each.verdicts.get(":".join(side.arm)) for each in conversations}
+    marks = {trial: {"correct": " ✓", None: " –"}.get(verdict, " ✗") * marked for trial, verdict in verdicts.items()}
+    names = {trial: f"{n}{mark}" for n, (trial, mark) in enumerate(marks.items(), start=1)}
     first = next((trial for trial, mark in marks.items() if ("✓" in mark) == right), None)
-    trial = choose("Trial", list(marks), key, names=marks, default=first, shape="segments")
+    trial = choose("Trial", list(names), key, names=names, default=first, shape="segments")
     record = reading(trial)
     if record is None:
         st.caption("This trial is not stored any more.")
@@ -119,17 +122,3 @@ def _draw_side(side: ComparedArm, case_key: str, key: str, selection: Selection,
         st.caption(f"The doctor saw {_SAW[side.arm[0]]}.")
     draw_messages(record.events, key=f"{key}_chat", height=430)
     link("conversations", "Open the transcript", "forum", trial=trial)
-
-
-def trial_marks(conversations: Sequence[Conversation], side: ComparedArm, *, marked: bool) -> dict[str, str]:
-    """Return trial → its number and, with ``marked`` or for free responses, the mark of the arm’s verdict."""
-    name = f"{side.arm[0]}:{side.arm[1]}"
-    with_verdicts = marked or not side.arm[1].startswith("mcq")
-    marks = [
-        {"correct": " ✓", None: " –"}.get(conversation.verdicts.get(name), " ✗") if with_verdicts else ""
-        for conversation in conversations
-    ]
-    return {
-        conversation.trial_id: f"{n}{mark}"
-        for n, (conversation, mark) in enumerate(zip(conversations, marks, strict=True), start=1)
-    }

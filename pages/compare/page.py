@@ -1,14 +1,17 @@
 """Two models, versions or runs compared case by case, formats of one model, patient personas, and versions in order."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import streamlit as st
 
 from core.case import SPECIALTIES
 from core.frameworks.starts import CAMPAIGN, RELEASE
+from core.measures.base import Note, Result, Row
+from core.measures.choice_rules import rules_in_words
 from core.measures.compare import difference_rows
 from core.measures.notes import detectable_notes
+from core.stats.corrections import LABELS
 from core.store.selection import Selection
 from pages.compare.case import draw_compared_cases
 from pages.compare.data import (
@@ -23,17 +26,20 @@ from pages.compare.data import (
     persona_runs,
 )
 from pages.compare.formats import draw_formats
-from pages.compare.outcomes import draw_differences, draw_outcomes, draw_overview, mixed_rules
+from pages.compare.outcomes import DIFFERENCES, draw_outcomes
 from pages.compare.versions import draw_versions
 from pages.kit.cases import open_behind
 from pages.kit.controls import choose
 from pages.kit.empty import draw_empty
+from pages.kit.figures import draw_conditions
 from pages.kit.look import arm, plain
 from pages.kit.names import model_name
 from pages.kit.notes import notes_on
 from pages.kit.page import draw_tabs, show
+from pages.kit.section import draw_result
 from pages.kit.subjects import Subject, subject_names
 from pages.kit.view import (
+    INTERVALS,
     CaseSetOptions,
     FilterRow,
     Statistics,
@@ -49,22 +55,6 @@ _TAB = "cmp_part"
 _FORMATS, _PERSONAS = "Formats and questions", "Patient personas"
 _FORMER_MODES = {"arms": _FORMATS, "Arms of one model": _FORMATS, "personas": _PERSONAS, "Patient personas": _PERSONAS}
 """Value of ``cmp_what`` in an address of version 0.6 → tab."""
-
-
-@dataclass(frozen=True)
-class Setup:
-    """The chosen comparison: row name → pair of sides, the selection, and names of the subjects.
-
-    ``part`` is the part of labels that has the row names; ``second`` is the head of the second side's column, by
-    default its name.
-    """
-
-    pairs: Mapping[str, tuple[ComparedArm, ComparedArm]]
-    selection: Selection
-    statistics: Statistics
-    names: Mapping[Subject, str]
-    part: str = "answer"
-    second: str = ""
 
 
 def draw_two_sides() -> None:
@@ -122,7 +112,7 @@ def draw_two_sides() -> None:
     if cases := _ask_cases([first, second], row):
         arms = common_arms([first, second], cases[0])
         pairs = {arm(*common): (ComparedArm(first, common), ComparedArm(second, common)) for common in arms}
-        _draw_comparison(Setup(pairs, *cases, names))
+        _draw_comparison(pairs, *cases, names)
 
 
 def _swap() -> None:
@@ -152,7 +142,7 @@ def draw_personas() -> None:
     chosen = choose("Answer", arms, "cmp_persona_arm", names=lambda one: arm(*one), where=arm_place, help=help_)
     pairs = {runs[other]: (ComparedArm(first, chosen), ComparedArm(other, chosen)) for other in others}
     names = {subject: f"Patient: {words}" for subject, words in runs.items()}
-    _draw_comparison(Setup(pairs, *cases, names, "persona", "Other persona"))
+    _draw_comparison(pairs, *cases, names, part="persona", other="Other persona")
     if unshared := [runs[other] for other in later if other not in others]:
         st.caption(f"Left out because they ran on other cases: {', '.join(map(plain, unshared))}.")
 
@@ -170,17 +160,33 @@ def _ask_cases(sides: Sequence[Subject], row: FilterRow) -> tuple[Selection, Sta
     return replace(selection, mcq_rule=statistics.rule), statistics
 
 
-def _draw_comparison(setup: Setup) -> None:
-    """Draw the differences of all rows, one row by case, and one case with both conversations."""
-    if not setup.pairs:
+def _draw_comparison(
+    pairs: Mapping[str, tuple[ComparedArm, ComparedArm]],
+    selection: Selection,
+    statistics: Statistics,
+    names: Mapping[Subject, str],
+    *,
+    part: str = "answer",
+    other: str = "",
+) -> None:
+    """Draw the differences of all rows, one row by case, and one case with both conversations.
+
+    Args:
+        pairs: Name of a row → its two sides.
+        selection: The cases.
+        statistics: How figures are computed.
+        names: Subject → its name on the page.
+        part: The part of labels that has the names of rows.
+        other: Head of the second side's column, if the second sides differ.
+    """
+    if not pairs:
         draw_empty("The two sides share no format. Run both in the same formats and question types.", CAMPAIGN)
         return
-    statistics, selection = setup.statistics, setup.selection
-    first, second = next(iter(setup.pairs.values()))
-    sides = dict.fromkeys(side.subject for pair in setup.pairs.values() for side in pair)
-    results = {row: comparison(*pair, selection, statistics.interval) for row, pair in setup.pairs.items()}
+    first, second = next(iter(pairs.values()))
+    sides = dict.fromkeys(side.subject for pair in pairs.values() for side in pair)
+    results = {row: comparison(*pair, selection, statistics.interval) for row, pair in pairs.items()}
     compared = [
-        ({setup.part: row}, result, {"left_out": result.first_alone + result.second_alone + result.changed})
+        ({part: row}, result, {"left_out": result.first_alone + result.second_alone + result.changed})
         for row, result in results.items()
         if result.n
     ]
@@ -193,25 +199,41 @@ def _draw_comparison(setup: Setup) -> None:
         return
     rows = difference_rows(compared, statistics.correction)
 
-    def open_(row: str) -> None:
-        st.session_state["cmp_arm"] = row
+    def open_(row: Row) -> None:
+        st.session_state["cmp_arm"] = row.label[part]
         open_behind()
 
-    arms = {side.arm for pair in setup.pairs.values() for side in pair}
-    extent_names = {extent_name(subject): setup.names[subject] for subject in sides}
-    more = [*mixed_rules(rows), *detectable_notes(rows)]
-    notes = notes_on(basis_of(list(sides), selection), extent_names, arms, more=more)
-    heads = (setup.names[first.subject], setup.second or setup.names[second.subject])
-    draw_overview(selection, statistics, rows, notes, heads, open_)
+    basis = basis_of(list(sides), selection)
+    extent_names = {extent_name(subject): names[subject] for subject in sides}
+    arms = {side.arm for pair in pairs.values() for side in pair}
+    heads = names[first.subject], other or names[second.subject]
+    rules = rules_in_words((row.label[part], rule) for row in rows if row.comparison for rule in row.comparison.rules)
+    section = replace(
+        DIFFERENCES,
+        title=f"Difference in accuracy: {heads[1]} minus {heads[0]}",
+        series=part,
+        place=part,
+        heads={"first_mean": heads[0], "second_mean": heads[1]},
+        help=f"{INTERVALS[statistics.interval]}; p by the sign-flip test, corrected by "
+        f"{LABELS[statistics.correction]} over the {len(rows)} rows{f'; choices by {rules}' if rules else ''}. A case "
+        "improved (regressed) if its share of right trials rose (fell). Invalid answers, and cases that count on one "
+        "side only, are excluded.",
+    )
+    mixed = ", ".join(row.label[part] for row in rows if row.comparison and row.comparison.mixed)
+    text = f"The two sides judge choices by their frameworks’ different rules in: {mixed}. Choose one under Filters."
+    more = [*([Note("choice_rules", text, "high")] if mixed else []), *detectable_notes(rows)]
+    notes = notes_on(basis, extent_names, arms, more=more)
+    result = Result(section.title, tuple(rows), notes)
+    draw_result(section, result, {}, name="comparison", selection=selection, on_row=open_)
     if unshared := [row for row, result in results.items() if not result.n]:
         st.caption(f"Left out, because no case counts on both sides: {plain(', '.join(unshared))}.")
+    draw_conditions(extent_names, basis.conditions, "the two sides")
     st.header("Case by case", anchor=False)
-    by_name = {row.label[setup.part]: row.comparison for row in rows if row.comparison}
-    row = choose(setup.part.capitalize(), list(by_name), "cmp_arm", width=360)
-    first, second = setup.pairs[row]
-    labels = (setup.names[first.subject], setup.names[second.subject])
-    draw_outcomes(*labels, by_name[row], statistics.correction)
-    draw_differences((first.subject, second.subject), labels)
+    by_name = {row.label[part]: row.comparison for row in rows if row.comparison}
+    row = choose(part.capitalize(), list(by_name), "cmp_arm", width=360)
+    first, second = pairs[row]
+    labels = (names[first.subject], names[second.subject])
+    draw_outcomes(*labels, by_name[row])
     draw_compared_cases((first, second), selection, labels, row)
 
 

@@ -83,7 +83,7 @@ def draw_answers(
 def _line(answer: Mapping[Any, Any]) -> Line:
     """Return an answer as a line of ``ANSWERS``, with its verdict and, if it is known, its cause in words."""
     words: dict[str, Any] = {
-        "case": answer["case_key"].partition("/")[2] or answer["case_key"],
+        "case": answer["case_key"],
         "arm": f"{answer['format']}:{answer['question_type']}",
         "answer": arm(answer["format"], answer["question_type"]),
         "said": VERDICT[answer["verdict"]][0],

@@ -1,22 +1,17 @@
 """Causes of wrong answers: shares by model, the answers, and accuracy without errors caused by the patient."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 import pandas as pd
-import plotly.graph_objects as go
 import streamlit as st
 
-from core.figures.marks import Mark, dots
-from core.figures.style import Axis
 from core.jobs.judge import Judging
 from core.judging.judgement import Judge
 from core.measures.attribution import AFTER_CONVERSATION
 from core.measures.base import Result, Row
 from core.measures.failures import CAUSES_SECTION, EFFECTS_SECTION
 from core.store.queries.judged_facts import FORM
-from core.store.selection import Selection
 from pages.failures.answers import ANSWER, draw_answers
 from pages.failures.data import GROUPS, answers_behind, attributing, causes, unattributed
 from pages.kit.case.facts import ask_judge, judge_words, people_words
@@ -26,8 +21,7 @@ from pages.kit.controls import choose
 from pages.kit.empty import draw_no_match
 from pages.kit.figures import draw_conditions_behind
 from pages.kit.jobs import draw_judging, draw_work
-from pages.kit.look import arm, in_callback, plain
-from pages.kit.names import model_colours
+from pages.kit.look import in_callback, plain
 from pages.kit.notes import draw_view_notes
 from pages.kit.section import draw_result
 from pages.kit.view import FilterRow, ask_selection, names_on, offered
@@ -38,8 +32,8 @@ _WAIT_S = 3.0
 _RULES = """The first rule that applies decides; an answer has one cause.
 
 1. **Provider**: a provider failed or refused. Excluded, never counted as wrong.
-2. **Case**: the linter finds a fault that spoils the answer, or of 20 or more answers by 5 or more doctors to the \
-whole vignette none is right.
+2. **Case**: the check of cases finds a fault that spoils the answer, or of 20 or more answers by 5 or more doctors to \
+the whole vignette none is right.
 3. **Grader**: another rule, another grader or an earlier verdict calls the same answer correct, or its name matches \
 the right answer.
 4. **Doctor, refused**: the doctor declined to answer in words, which the grader quotes.
@@ -51,8 +45,8 @@ is right on the whole vignette (if unknown: fewer than half of the facts came up
 8. **Doctor, concluded wrongly**: all other answers. Every fact came up, or the doctor is also wrong on the whole \
 vignette, or it believed the right diagnosis.
 
-Rules on words decide none of this. When people read marks by such rules, 26 of 78 *never elicited*, 6 of 17 \
-*withheld* and 22 of 75 *invented* marks were right.
+Rules on words decide none of this. When people read what such rules found, 26 of 78 *never asked for*, 6 of 17 \
+*withheld* and 22 of 75 *invented* were right.
 """
 
 
@@ -114,7 +108,16 @@ def draw_causes() -> None:
             names_on(selection),
             lambda model, cause: answers_behind(extract, selection, model, cause),
         )
-    _draw_effects(attributed.effects, selection)
+    unjudged = sum(row["not_judged"] for row in attributed.effects)
+    stay = f"{unjudged:,} wrong answers stay in because no model has judged their conversation." if unjudged else ""
+    effects = tuple(row for row in attributed.effects if row["answers_left_out"])
+    if not effects:
+        st.caption(f"No wrong answer here is caused by the patient. {stay}")
+        return
+    section = replace(EFFECTS_SECTION, help=f"{EFFECTS_SECTION.help} {stay}")
+    st.header(section.title, anchor=False)
+    result = Result(section.title, effects)
+    draw_result(section, result, names, name="accuracy_without_patient", selection=selection, titled=False)
 
 
 def _draw_judging(after: pd.DataFrame, judge: Judge | None) -> None:
@@ -134,46 +137,3 @@ def _draw_judging(after: pd.DataFrame, judge: Judge | None) -> None:
             st.caption(people_words(judge))
         with st.expander("Have a model judge these conversations", icon=":material/gavel:"):
             draw_judging(Judging(FORM, trials=tuple(trials)), "failures_facts")
-
-
-def _draw_effects(effects: Sequence[Row], selection: Selection) -> None:
-    order = list(names_on(selection))
-    rows = sorted((row for row in effects if row["answers_left_out"]), key=lambda row: order.index(row["model"]))
-    unjudged = sum(row["not_judged"] for row in effects)
-    not_judged = (
-        f"{unjudged:,} wrong answers stay in because no model has judged their conversation." if unjudged else ""
-    )
-    if not rows:
-        st.caption(f"No wrong answer here is caused by the patient. {not_judged}")
-        return
-    st.header(EFFECTS_SECTION.title, anchor=False)
-    draw_result(
-        replace(EFFECTS_SECTION, help=not_judged),
-        Result(EFFECTS_SECTION.title, tuple(rows)),
-        names_on(selection),
-        name="accuracy_without_patient",
-        selection=selection,
-        charts={"effects": effects_chart},
-        titled=False,
-    )
-
-
-def effects_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
-    """Return the accuracies of each arm: a full dot with all answers, an open dot without the patient’s errors."""
-    colours = model_colours(list(names))
-    marks, series, labels = [], {}, {}
-    for row in rows:
-        model, arm_words = row["model"], arm(row["format"], row["question_type"])
-        labels[arm_words] = arm_words.replace(" · ", "<br>")
-        without = (row["without_patient"], row["without_low"], row["without_high"])
-        for key, name, (mean, low, high), left_out in (
-            (model, names[model], (row.estimate, row.low, row.high), 0),
-            (f"{model} without", f"{names[model]}, without the patient’s", without, row["answers_left_out"]),
-        ):
-            words = f"{row.n:,} cases, {left_out:,} answers left out"
-            marks.append(Mark(arm_words, mean, low, high, key, words=words, open=bool(left_out), colour=colours[model]))
-            series[key] = name
-    ends = [b for mark in marks for b in (mark.low, mark.high, mark.estimate) if b is not None and b == b]
-    margin = 0.04 * ((max(ends) - min(ends)) or 1)
-    axis = Axis("Accuracy", (min(ends) - margin, max(ends) + margin), ".2f")
-    return dots(marks, series, {}, axis, places=labels, legend=True, dark=dark)

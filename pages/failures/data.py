@@ -47,7 +47,8 @@ def attributing(selection: Selection, judge: Judge | None, *, again: bool = Fals
 
     ``judge`` is the model whose judgements count. While a judging job runs, the last finished attribution is returned.
     """
-    whole = _whole(selection)
+    # what the filters narrow when the causes are read
+    whole = replace(selection, conditions=None, question_types=None, datasets=None, specialties=None)
     extract, judging = Causes(Store().path, whole, judge), job_of(Judging, Judging(FORM).instance)
     key = (extract.path, str(access.visible_owner()), whole, judge)
     last = _LAST.get(key, extract)
@@ -69,11 +70,6 @@ def unattributed(selection: Selection) -> pd.DataFrame:
     columns = ("trial_id", "model", "format", "question_type", "response", "verdict", "extracted")
     rows = [(answer.case[0], *(getattr(answer, name) for name in columns)) for answer in wrong]
     return pd.DataFrame(rows, columns=["case_key", *columns])
-
-
-def _whole(selection: Selection) -> Selection:
-    """Return a selection without the filters that are applied when an extract is read."""
-    return replace(selection, conditions=None, question_types=None, datasets=None, specialties=None)
 
 
 @cached_query(entries=12)

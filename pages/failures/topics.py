@@ -1,15 +1,10 @@
 """Facts that doctors never ask for, as a model judged, by topic and model; facts that patients invented or withheld."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import plotly.graph_objects as go
 import streamlit as st
 
-from core.figures.heat import HeatCell, heat
 from core.jobs.judge import Judging
-from core.judging.judgement import Judge
-from core.measures.base import Row
 from core.measures.ledger import FAULTS_SECTION, TOPICS_SECTION, ItemMark, judge_key, read_conversations
 from core.measures.registry import sections
 from core.store.queries.judged_facts import FORM
@@ -23,7 +18,7 @@ from pages.kit.jobs import draw_judging
 from pages.kit.section import draw_result, draw_section, section_result, words_of
 from pages.kit.view import FilterRow, ask_selection, offered
 
-MARK: dict[ItemMark, str] = {"never_elicited": "Never elicited", "asked": "Asked", "volunteered": "Volunteered"}
+MARK: dict[ItemMark, str] = {"never_elicited": "Never came up", "asked": "Asked", "volunteered": "Told unasked"}
 _MEANING: dict[ItemMark, str] = {
     "never_elicited": "Not mentioned in the conversation, asked or unasked.",
     "asked": "Told in reply to a question of the doctor.",
@@ -45,7 +40,12 @@ def draw_topics() -> None:
     else:
         with row.own:
             mark = choose("Facts that were", list(MARK), "failures_facts", names=MARK, width=224)
-        _draw_judged(selection, judge, mark)
+        help_ = f"{_MEANING[mark]} {TOPICS_SECTION.help}"
+        section = replace(TOPICS_SECTION, title=f"Share of facts: {MARK[mark].lower()}", help=help_)
+        options = {"judge": judge_key(judge)}
+        if draw_section(section, selection, options={**options, "mark": mark}, name=f"facts_{mark}", titled=False):
+            draw_section(FAULTS_SECTION, selection, options=options, name="faults")
+            st.caption(f"Judged by {judge_words(judge)}, with a quotation for each. {people_words(judge)}")
     with st.expander("Have a model judge these conversations", icon=":material/gavel:"):
         limit = st.number_input(
             "Max conversations",
@@ -76,33 +76,3 @@ def _draw_told(selection: Selection) -> None:
         "judge it, under **Have a model judge these conversations**.",
         icon=":material/gavel:",
     )
-
-
-def _draw_judged(selection: Selection, judge: Judge, mark: ItemMark) -> None:
-    help_ = f"{_MEANING[mark]} {TOPICS_SECTION.help}"
-    section = replace(TOPICS_SECTION, title=f"Share of facts: {MARK[mark].lower()}", help=help_)
-    options = {"judge": judge_key(judge)}
-    charts = {"topics": topics_chart}
-    name = f"facts_{mark}"
-    options_of_mark = {**options, "mark": mark}
-    if draw_section(section, selection, options=options_of_mark, charts=charts, name=name, titled=False):
-        draw_section(FAULTS_SECTION, selection, options=options, name="faults")
-        st.caption(f"Judged by {judge_words(judge)}, with a quotation for each. {people_words(judge)}")
-
-
-def topics_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
-    """Return the share of each topic’s facts with one mark, such as never elicited, by model."""
-    with_facts = {row["model"] for row in rows}
-    models = [model for model in names if model in with_facts]
-    topics = list(dict.fromkeys(row["topic"] for row in rows))
-    cells = [[HeatCell(None, "") for _ in models] for _ in topics]
-    for row in rows:
-        words = (
-            f"{row['topic'].capitalize()}, {names[row['model']]}<br>{row.estimate:.1%} ({row.low:.1%} – {row.high:.1%})"
-            f"<br>{row.n:,} cases, {row['n_facts']:,} facts"
-        )
-        cells[topics.index(row["topic"])][models.index(row["model"])] = HeatCell(
-            row.estimate, f"{row.estimate:.0%}", words
-        )
-    columns = [names[model].replace(" ", "<br>", 1) for model in models]
-    return heat(cells, columns, [topic.capitalize() for topic in topics], dark=dark)

@@ -150,6 +150,8 @@ _FORMER_LABELS = {
     "Cap reached": "turn_cap",
     "Johri et al. 2023, preprint: tests between arms": "tests",
     "Many choices: substring": "substring",
+    "Never elicited": "never_elicited",
+    "Volunteered": "volunteered",
 }
 """Label of an earlier version in an address → value."""
 

@@ -127,7 +127,7 @@ def draw_judging(job: AskJob[Any], key: str, rule: tuple[str, str] | None = None
     with model_column:
         model = ask_seat(key, "grader", label=label, kinds=(rule[0],) if rule else None)
     if not is_model(model):
-        st.caption(rule[1] if rule else "Choose a language model: rules cannot judge this.")
+        st.caption(rule[1] if rule else "Choose a language model: rules cannot do this.")
         if rule:
             draw_start(by(rule[0]), verb, "gavel", f"{key}_go", None)
         return

@@ -240,7 +240,7 @@ def _ask_options(section: Section, where: DeltaGenerator | None) -> dict[str, An
             option = parameters[name]
             kind, words = get_args(option.annotation)[:2] if get_origin(option.annotation) is Annotated else (str, "")
             key = f"{section.metric.name}_{name}".strip("_")
-            label = name.strip("_").replace("_", " ").capitalize()
+            label = section.heads.get(name) or name.strip("_").replace("_", " ").capitalize()
             chosen[name] = _ask(kind, label, key, option.default, "" if isinstance(words, Positional) else str(words))
     return chosen
 

@@ -69,11 +69,15 @@ def _draw_view(quality: Quality, view: View, selection: Selection, row: FilterRo
     lists = {f"{quality.key}_{name}": section for name, section in view.sections.items() if section.kind == "list"}
     shown, job = list[Result](), jobs()[view.job] if view.job else None
     for number, (name, declared) in enumerate(view.sections.items()):
-        options = {**declared.options, **{option: chosen[option] for option in declared.controls if option in chosen}}
+        options = _options(declared, chosen)
         key = f"{quality.key}_{name}"
         section = replace(declared, controls=(), heads={**declared.heads, **heads}, title=title or declared.title)
         if key in lists:
-            _draw_listed(section, selection, options, key)
+            try:
+                draw_list(section, selection, options, key)
+            except AnamnesisError as error:
+                if first_time(str(error)):
+                    draw_error(error)
             continue
         on_row = partial(_narrow, lists) if lists else None
         titled = (number > 0 or section.kind == "table") and not title
@@ -88,14 +92,6 @@ def _draw_view(quality: Quality, view: View, selection: Selection, row: FilterRo
         draw_conditions_behind(models | set(selection.conditions or ()), selection)
     for start in view.starts:
         link(start.page, start.title, start.icon, **start.query)
-
-
-def _draw_listed(section: Section, selection: Selection, options: Mapping[str, Any], name: str) -> None:
-    try:
-        draw_list(section, selection, options, name)
-    except AnamnesisError as error:
-        if first_time(str(error)):
-            draw_error(error)
 
 
 def _narrow(lists: Mapping[str, Section], row: Row) -> None:
@@ -161,8 +157,7 @@ def _draw_words(words: Words, selection: Selection, chosen: Mapping[str, Any]) -
 
 
 def _options(section: Section, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    controls = {option: chosen[option] for option in section.controls if option in chosen}
-    return {**controls, **section.options}
+    return {**{option: chosen[option] for option in section.controls if option in chosen}, **section.options}
 
 
 def _draw_job(kind: type[AskJob[Any]], selection: Selection, key: str, *, expanded: bool) -> None:

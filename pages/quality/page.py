@@ -4,7 +4,6 @@ from functools import partial
 
 import streamlit as st
 
-from core.measures.judge_check import CHECKS
 from core.measures.registry import qualities, sections
 from core.measures.repeatability import POWER, REPEATABILITY
 from core.measures.spend import SPEND
@@ -49,7 +48,7 @@ def draw_page() -> None:
     """Draw the open tab; an address of version 0.6 leads to what it showed."""
     for section in (REPEATABILITY, POWER, SPEND):
         lead_from("measure", section.title, "accuracy", acc_tab="Repeatability, power, cost", measure=section.title)
-    lead_from("measure", CHECKS.title, "trust", trust="Checks")
+    lead_from("measure", "Judge check", "trust", trust="Checks")
     if "measure" in st.query_params and _KEY not in st.query_params:
         st.session_state.setdefault(_KEY, _OTHERS)
     _from_former()

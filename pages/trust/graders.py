@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import combinations
+from itertools import combinations, permutations
 from typing import Any
 
 import streamlit as st
@@ -97,7 +97,7 @@ def _draw_tab(
 ) -> None:
     """Draw sections by their keys; ``ask_options`` asks for further options of their metric."""
     options = {"graders": ",".join(names), **(ask_options(names) if ask_options else {})}
-    groups = [*combinations(names, 2), tuple(names)]
+    groups = [*permutations(names, 2), tuple(names)]  # the metric orders graders by their answers
     in_words = {", ".join(group): " · ".join(names[grader] for grader in group) for group in groups}
     words = {**in_words, **names, PANEL: "Panel (majority)"}
     for number, (key, section) in enumerate(sections.items()):
@@ -194,7 +194,9 @@ def draw_graders() -> None:
     of_sets = {name: offer for name, (offer, _) in offers.items()}
     selection = ask_selection(of_sets, "models", "formats", "questions", row=row)
     (case_set,) = selection.case_sets or ("",)
-    names = unique_names(offers[case_set][1])
+    judges = offers[case_set][1]
+    unique = unique_names(judges)
+    names = {judge: unique[judge] for judge in judges}  # in the metric’s order
     with row.own:
         chosen = choose_several("Graders", list(names), "graders_shown", names=names, width=224)
-    draw_folds(_SECTIONS, selection, {grader: names[grader] for grader in chosen or names})
+    draw_folds(_SECTIONS, selection, {grader: name for grader, name in names.items() if grader in (chosen or names)})

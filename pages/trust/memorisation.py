@@ -11,8 +11,8 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from core.datasets.select import datasets, select
-from core.errors import AnamnesisError
 from core.figures.histogram import histogram
+from core.frameworks.starts import LABELS
 from core.jobs.completing import Completing
 from core.measures.accuracy import report as accuracy
 from core.measures.base import Row, Section
@@ -23,13 +23,11 @@ from core.store.tables import CompletionRow
 from pages.kit.cached import ask
 from pages.kit.cases import choose_case
 from pages.kit.controls import choose, choose_several
-from pages.kit.empty import draw_empty
-from pages.kit.jobs import draw_job, draw_start
-from pages.kit.look import plain
-from pages.kit.names import case_name, model_colours, unique_names
-from pages.kit.seats import OTHER, ask_address, registry
-from pages.kit.section import draw_filled, draw_result, draw_section, section_result
-from pages.kit.tables import offer_csv
+from pages.kit.jobs import draw_judging
+from pages.kit.look import plain, show_errors
+from pages.kit.names import case_name, dataset_name, model_colours, unique_names
+from pages.kit.section import draw_filled, draw_section
+from pages.kit.view import row_of_controls
 
 BEFORE_AFTER = Section(
     "Before and after the end of the training data",
@@ -42,9 +40,8 @@ BEFORE_AFTER = Section(
     panel="format",
     heads={"group": "Period"},
     axis="Accuracy",
-    caption="Accuracy on cases dated before and after the end of each model’s training data, with 95 % intervals; the "
-    "difference is after minus before.",
-    help="The difference is by the unpaired bootstrap over cases.",
+    caption="Accuracy on cases dated before and after the end of each model’s training data.",
+    help="95 % intervals. The difference is after minus before, by the unpaired bootstrap over cases.",
 )
 VARIANT: Mapping[str, str] = {"continue": "Go on writing", "recall": "Word for word, temperature 0"}
 """Variant of the prompt, in words."""
@@ -52,129 +49,85 @@ VARIANT: Mapping[str, str] = {"continue": "Go on writing", "recall": "Word for w
 
 def draw_memorisation() -> None:
     """Draw the test by completions, then the accuracy before and after the end of the training data."""
-    _draw_completions()
-    draw_filled({"after": BEFORE_AFTER}, Selection(), "before")
+    stored = ask(completions)
+    with st.expander("Test a model", icon=":material/psychology:", key="memorisation_form", expanded=not stored):
+        dataset_column, limit_column, prompt_column = st.columns([2, 1, 2])
+        dataset = dataset_column.selectbox("Data set", datasets(), key="memorisation_dataset")
+        limit = limit_column.number_input("Max cases", 1, 100_000, 100, key="memorisation_limit")
+        variant = choose(
+            "Prompt",
+            VARIANTS,
+            "memorisation_ask",
+            names=VARIANT,
+            shape="segments",
+            where=prompt_column,
+            help="Continue the text at the usual temperature, or recall the original. Results are shown separately.",
+        )
+        with show_errors(st.error):
+            draw_judging(Completing(tuple(select(dataset, int(limit))), "", variant), "memorisation")
+    if stored:
+        _draw_similarities(stored)
+    undated = (
+        "Accuracy before and after the end of the training data needs cases with a date, and models whose cutoff is "
+        "known."
+    )
+    draw_filled({"after": BEFORE_AFTER}, Selection(), "before", empty=undated, starts=(LABELS,))
 
 
-def _draw_completions() -> None:
-    """Draw the form, and the figures if any completions are stored."""
-    if not draw_job(Completing, "memorisation"):
-        with st.expander("Test a model", icon=":material/psychology:", key="memorisation_form"):
-            _draw_form()
-    all_completions = ask(completions)
-    if not all_completions:
-        draw_empty("No model has been tested yet: open “Test a model” above.", icon="psychology")
-        return
-    by_prompt = {completion.prompt_hash: variant_of(completion.prompt_hash) for completion in all_completions}
-    variants = sorted(by_prompt.values(), key=[*VARIANTS, *by_prompt.values()].index)
-    variant_words = {variant: VARIANT.get(variant, variant) for variant in variants}
-    if len(variants) > 1:
-        variant = choose("Prompt", variants, "memorisation_variant", names=variant_words, shape="segments")
-    else:
-        (variant,) = variants
-        st.caption(f"Prompt: {variant_words[variant]}.")
-    of_variant = [completion for completion in all_completions if by_prompt[completion.prompt_hash] == variant]
-    data_sets = list(dict.fromkeys(completion.data_set for completion in of_variant))
-    data_set = choose("Data set", data_sets, "memorisation_data_set")
-    of_cases = [completion for completion in of_variant if completion.data_set == data_set]
-    names = unique_names(dict.fromkeys(completion.model for completion in of_cases))
-    chosen = choose_several("Models", list(names), "memorisation_models", names=names, width=480)
-    chosen_completions = [completion for completion in of_cases if not chosen or completion.model in chosen]
+def _draw_similarities(stored: Sequence[CompletionRow]) -> None:
+    """Ask for a prompt, a data set and models; draw their similarities, and the cases of one model."""
+    by_prompt = {completion.prompt_hash: variant_of(completion.prompt_hash) for completion in stored}
+    variants = sorted(set(by_prompt.values()), key=[*VARIANTS, *by_prompt.values()].index)
+    with row_of_controls():
+        variant = choose("Prompt", variants, "memorisation_variant", names=VARIANT, width=224)
+        of_variant = [completion for completion in stored if by_prompt[completion.prompt_hash] == variant]
+        data_sets = list(dict.fromkeys(completion.data_set for completion in of_variant))
+        data_set = choose("Data set", data_sets, "memorisation_data_set", names=dataset_name, width=224)
+        of_cases = [completion for completion in of_variant if completion.data_set == data_set]
+        names = unique_names(dict.fromkeys(completion.model for completion in of_cases))
+        chosen = choose_several("Models", list(names), "memorisation_models", names=names, width=320)
     selection = Selection(models=tuple(chosen) or None, case_sets=(data_set,))
-    result = section_result(SIMILARITIES, selection, {**SIMILARITIES.options, "variant": variant})
 
     def histograms(rows: Sequence[Row], words: Mapping[str, str], dark: bool) -> go.Figure:
-        by_model = {row["model"]: [each for each in chosen_completions if each.model == row["model"]] for row in rows}
+        by_model = {row["model"]: [each for each in of_cases if each.model == row["model"]] for row in rows}
         counts = {model: histogram_of(of_model) for model, of_model in by_model.items()}
-        colours, mark = model_colours(list(names)), (FLAG, "flagged")
         axis = "Similarity of the completion to the second half"
-        return histogram(counts, words, colours, axis, "cases", mark=mark, dark=dark)
+        return histogram(counts, words, model_colours(list(names)), axis, "cases", mark=(FLAG, "flagged"), dark=dark)
 
-    def choose_model(row: Row) -> None:
-        st.session_state["memorisation_one"] = row["model"]
-
-    draw_result(
-        replace(SIMILARITIES, caption=f"{variant_words[variant]}; {data_set}. {SIMILARITIES.caption}"),
-        result,
-        names,
-        name="memorisation_histogram",
+    options = {"variant": variant}
+    result = draw_section(
+        SIMILARITIES,
+        selection,
+        options=options,
         charts={"histogram": histograms},
-        on_row=choose_model,
+        on_row=lambda row: st.session_state.update(memorisation_one=row["model"]),
+        names=names,
+        name="memorisation_histogram",
+        titled=False,
     )
-    st.caption(SIMILARITIES.caption)
     st.header("Case by case", anchor=False)
-    model = choose("Model", [row["model"] for row in result.figures], "memorisation_one", names=names)
+    models = [row["model"] for row in result.figures] if result else list(names)
+    model = choose("Model", models, "memorisation_one", names=names, width=320)
     draw_section(
         ACCURACY,
         replace(selection, models=(model,)),
-        options={"variant": variant},
+        options=options,
         name="memorisation_accuracy",
         empty="This model has answered none of these cases in a campaign, so there is no accuracy to compare.",
     )
-    _draw_cases([completion for completion in chosen_completions if completion.model == model])
-    table = pd.DataFrame(
-        {
-            "model": completion.model,
-            "variant": variant_of(completion.prompt_hash),
-            "case": completion.case_key,
-            "similarity": completion.similarity,
-            "flagged": flagged(completion),
-            "second_half": completion.second_half,
-            "completion": completion.completion,
-            "failure": completion.failure,
-        }
-        for completion in chosen_completions
-    )
-    offer_csv(table, "memorisation", "Download all (CSV)")
-
-
-def _draw_form() -> None:
-    model_column, dataset_column, limit_column = st.columns(3)
-    models = [spec.name for spec in registry().specs()]
-    model = model_column.selectbox("Model", [*models, OTHER], key="memorisation_model")
-    if model == OTHER:
-        model = model_column.text_input(
-            "Name of the model", key="memorisation_other", placeholder="openai/my-model"
-        ).strip()
-    dataset = dataset_column.selectbox("Data set", datasets(), key="memorisation_dataset")
-    limit = limit_column.number_input("Max cases", 1, 100_000, 100, key="memorisation_limit")
-    variant = choose(
-        "Prompt",
-        VARIANTS,
-        "memorisation_ask",
-        names=VARIANT,
-        shape="segments",
-        help="Continue the text at the usual temperature, or recall the original. Results are shown separately.",
-    )
-    address = ask_address("memorisation")
-    if not model:
-        st.caption("Enter the name as provider/model.")
-        return
-    try:
-        cases = select(dataset, int(limit))
-    except AnamnesisError as error:
-        st.error(plain(str(error)))
-        return
-    job = Completing(tuple(cases), model, variant, base_url=address)
-    draw_start(job, "Start the test", "play_arrow", "memorisation_start")
-
-
-def _draw_cases(completions_of_model: Sequence[CompletionRow]) -> None:
-    """Draw a model's completions, the most similar first, and the chosen one next to the original."""
+    of_model = [completion for completion in of_cases if completion.model == model]
     table = pd.DataFrame(
         {
             "Case": completion.case_key,
             "Similarity": completion.similarity,
             "Flagged": flagged(completion),
             "Completion": completion.completion or completion.failure,
+            "Second half": completion.second_half,
         }
-        for completion in completions_of_model
+        for completion in of_model
     )
-    chosen_case = choose_case(table, "memorisation_rows", "memorisation_case", download="")
-    completion = next(
-        (completion for completion in completions_of_model if completion.case_key == chosen_case),
-        completions_of_model[0],
-    )
+    chosen_case = choose_case(table, "memorisation_rows", "memorisation_case", {"Second half": None})
+    completion = next((completion for completion in of_model if completion.case_key == chosen_case), of_model[0])
     with st.container(border=True):
         mark = ":red-badge[likely training data]" if flagged(completion) else ""
         similarity = "no completion" if completion.similarity is None else f"similarity {completion.similarity:.3f}"

@@ -1,12 +1,13 @@
 """The tab Simulated patients: how often and where they err, and the rules compared with experts."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
-import pandas as pd
 import streamlit as st
 
 from core.asking.persona import label, parse_persona
+from core.frameworks.base import frameworks
 from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.jobs.judge import Judging
 from core.judging.patient_rule import ABOUT
@@ -14,7 +15,7 @@ from core.measures.patients import AGAINST_EXPERTS, AGAINST_MODELS, HITS, RATES,
 from core.store.queries.scores_of_patients import offer
 from core.store.selection import Selection
 from pages.kit.cached import ask
-from pages.kit.controls import choose, choose_several, filter_popover
+from pages.kit.controls import choose, choose_several
 from pages.kit.conversation_list import Line, Names, draw_list
 from pages.kit.empty import draw_empty, draw_no_match
 from pages.kit.jobs import draw_judging
@@ -23,13 +24,13 @@ from pages.kit.names import dataset_name, unique_names
 from pages.kit.navigation import link
 from pages.kit.page import draw_folds
 from pages.kit.section import draw_filled, draw_section, section_result
-from pages.kit.view import row_of_controls
+from pages.kit.view import FilterRow
 
 _GROUPINGS: dict[By, str] = {
     "patient": "Patient", "doctor": "Doctor", "run": "Run", "dataset": "Data set", "specialty": "Specialty",
 }  # fmt: skip
-_WIDTH = 224
-"""Width of a control in the row, in pixels."""
+_GROUPED = "Conversations under different settings (doctor, persona, prompts, cases …) stay separate groups."
+_COMBINED = "Combines conversations of different doctors and prompts, but not of personas, frameworks or data sets."
 
 
 def draw_patients() -> None:
@@ -38,12 +39,6 @@ def draw_patients() -> None:
     if available["patient"].isna().all():
         draw_empty("No conversation with a patient is stored yet.", CAMPAIGN, RELEASE, icon="personal_injury")
         return
-    sections = {"How often": draw_rates, "Where": draw_hits, "Against experts": draw_experts, "Rules": draw_rules}
-    draw_folds(sections, *ask_patients(available))
-
-
-def ask_patients(available: pd.DataFrame) -> tuple[Selection, Names]:
-    """Ask for the conversations; return them, and the names of patients, personas, doctors and runs."""
     values = {name: sorted(column.dropna().unique()) for name, column in available.items()}
     patients, doctors = unique_names(values["patient"]), unique_names(values["doctor"])
     of_runs = dict(zip(available["run_id"], available["doctor"], strict=True))
@@ -57,37 +52,32 @@ def ask_patients(available: pd.DataFrame) -> tuple[Selection, Names]:
         "datasets": ("Data sets", "datasets", {name: dataset_name(name) for name in values["dataset"]}),
         "specialties": ("Specialties", "specialties", {name: name for name in values["specialty"]}),
     }
-    chosen: dict[str, tuple[str, ...]] = {}
-    with row_of_controls():
-        first = st.container(width=_WIDTH)
-        more = filter_popover((key for part, (_, key, _) in parts.items() if part != "patients"), "patients_more")
-    for part, (head, key, names) in parts.items():
-        if names:
-            where = first if part == "patients" else more
-            chosen[part] = choose_several(head, list(names), key, names=names, where=where)
+    row = FilterRow(patients_by="patient", patients_personas=None, patients_doctors=None, patients_runs=None)
+    chosen = {
+        part: choose_several(
+            head, list(names), key, names=names, where=row.models if part == "patients" else row.popover()
+        )
+        for part, (head, key, names) in parts.items()
+        if names
+    }
+    with row.popover():
+        by: By = choose("Group by", list(_GROUPINGS), "patients_by", names=_GROUPINGS, help=_GROUPED)
+        pooled = st.toggle("Combine conditions", key="pooled", bind="query-params", help=_COMBINED)
     selection = Selection(**{part: values for part, values in chosen.items() if values})  # type: ignore[arg-type]
-    return selection, {**patients, **doctors, **runs, **personas}
+    sections: dict[str, Callable[..., None]] = {
+        "How often": partial(draw_rates, by, pooled),
+        "Where": draw_hits,
+        "Against experts": draw_experts,
+        "Rules": lambda *_: draw_filled({"rules": RULES_READ}, Selection(), "patients"),
+    }
+    frameworks_by_name = {name: framework.title for name, framework in frameworks().items()}
+    draw_folds(sections, selection, {**patients, **doctors, **runs, **personas, **frameworks_by_name})
 
 
-def draw_rates(selection: Selection, names: Names) -> None:
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        by: By = choose(
-            "Group by",
-            list(_GROUPINGS),
-            "patients_by",
-            names=_GROUPINGS,
-            shape="segments",
-            help="Conversations under different settings (doctor, persona, prompts, cases …) stay separate groups.",
-        )
-        pooled = st.toggle(
-            "Combine conditions",
-            key="pooled",
-            bind="query-params",
-            help="Combines conversations of different doctors and prompts. Personas, frameworks and data sets stay "
-            "separate.",
-        )
+def draw_rates(by: By, pooled: bool, selection: Selection, names: Names) -> None:
+    options = {"by": by}
     draw_section(
-        RATES, replace(selection, pooled=pooled), options={"by": by}, names=names, name="patients_rates", titled=False
+        RATES, replace(selection, pooled=pooled), options=options, names=names, name="patients_rates", titled=False
     )
     st.caption("Invented and withheld facts are not found by rules. A model judges them on the page Failures.")
     link("failures", "Invented and withheld, as judged", "gavel", failures_tab="Never asked")
@@ -123,7 +113,3 @@ def draw_experts(selection: Selection, _names: Names) -> None:
     draw_filled({"judges": AGAINST_MODELS}, selection, "patients")
     with st.expander("Have a model judge these patients", icon=":material/gavel:"):
         draw_judging(Judging(TERMS_FORM, conversations=selection), "patients_terms")
-
-
-def draw_rules(_selection: Selection, _names: Names) -> None:
-    draw_section(RULES_READ, Selection(), name="patients-rules")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.case import Fact, Profile
-from core.figures.heat import ink_on
 from core.frameworks.consultation.measures.history_taking import HISTORY
 from core.jobs import background
 from core.measures.failures import Causes
@@ -155,7 +153,7 @@ def test_wrong_answers_are_listed_before_their_causes_are_known(
     try:
         assert trouble(app) == []
         listed = table(app, "Verdict")
-        assert list(listed["Case"]) == ["1", "2"]
+        assert list(listed["Case"]) == ["ours/1", "ours/2"]
         assert "Cause" not in listed
     finally:
         allowed.set()
@@ -167,7 +165,7 @@ def test_an_answer_is_shown_with_the_message_to_look_at(judged: Store, open_page
     app = settled(open_page("failures", failures_cause="Patient, suspected", failures_answer="a/2|multi_turn:frq"))
     assert trouble(app) == []
     listed = table(app, "Why")
-    assert list(listed["Case"]) == ["2"]
+    assert list(listed["Case"]) == ["ours/2"]
     assert list(listed["Message"]) == [4]
     text = words(app).replace("\\", "")
     assert "The patient said what the case does not hold, by openai/j: “My knee hurts”." in text
@@ -256,11 +254,3 @@ def test_without_a_judge_the_topics_are_not_judged_and_can_be(filled: Store, ope
         run_until(app, lambda page: "questions answered by openai/judge" in words(page).replace("\\", ""))
         app = open_page("failures", failures_tab="Never asked")
     assert {r["Share"] for r in table(app, "Topic").to_dict("records")} == {1.0}, "no doctor asked for anything"
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_text_on_the_heat_map_reads(dark: bool) -> None:
-    """The ends of the scale lie next to the page's ground and far from it, so the text changes its colour once."""
-    inks = [ink_on(share / 20, dark=dark) for share in range(21)]
-    assert inks[0] != inks[-1]
-    assert sum(a != b for a, b in itertools.pairwise(inks)) == 1

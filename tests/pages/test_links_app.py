@@ -40,7 +40,7 @@ FORM = re.compile(
     r"^(branches_form|publisher|study)_|^(live|debug|runs)_(left|right|doctor|more|patient|grader|summariser|staff|solver|temperament"
     r"|memory|language|speaker|specialty|formats|types|arms|pack|base_url)|^(models|label|debug_(again|pack_own))_|_width$"
     r"|^(debug_probe|cases_make_grader\w*|cases_make_base_url|cases_make_(again|kind)|failures_facts_grader|graders_again_runs|graders_grader)$"
-    r"|^(history_solving_(solver|question)|memorisation_(model|base_url)|graders_again_(types|accepted))$"
+    r"|^(history_solving_(solver|question)|memorisation_(grader|base_url)|graders_again_(types|accepted))$"
     r"|^cases_(items_\w+|labels_(by|reason)|label_\w+_(grader|base_url))$"
     r"|^(rubric|failures_topics_facts|urgency_words)_(grader|base_url)$|_with_cases$|^debug_branch_"
 )

@@ -34,12 +34,12 @@ def knows_one(body: dict[str, Any]) -> str:
 def test_a_model_is_asked_from_the_page(open_page: Open, database: Path) -> None:
     with running(knows_one) as provider:
         app = open_page("memorisation")
-        app.selectbox(key="memorisation_model").set_value("another model…").run()
-        app.text_input(key="memorisation_other").set_value("openai/fake").run()
+        app.selectbox(key="memorisation_grader").set_value("another model…").run()
+        app.text_input(key="memorisation_grader_other").set_value("openai/fake").run()
         app.number_input(key="memorisation_limit").set_value(3).run()
         app.text_input(key="memorisation_base_url").set_value(provider.base_url).run()
         assert {metric.label: metric.value for metric in app.metric}["Model calls"] == "3"
-        button(app, "Start the test").click().run()
+        button(app, "Start: completions").click().run()
         run_until(app, lambda a: any("Flagged" in frame.value.columns for frame in a.dataframe))
         assert len(provider.requests) == 3
     assert trouble(app) == []

@@ -314,7 +314,8 @@ COMPLETENESS = Section(
     kind="table",
     columns=("model", "history", "correct", "not_correct", "share_correct", "low", "high", "n", "p", "excluded"),
     heads={
-        "not_correct": "Not correct", "share_correct": "Share correct", "n": "Conversations", "excluded": "Excluded",
+        "arm": "Answer", "not_correct": "Not correct", "share_correct": "Share correct", "n": "Conversations",
+        "excluded": "Excluded",
     },
     help="Experts judge whether the history is complete. 95 % intervals resample cases; p: Fisher’s exact test of the "
     "four numbers of a model.",

@@ -194,8 +194,9 @@ SHARES = Section(
     place="question",
     axis="Share of yes",
     heads={"n": "Of", "excluded": "Excluded"},
-    caption="Intervals resample cases (Wilson’s if each case has one item).",
-    help="If two annotators differ, a third decides, or both together; ties that are not settled are excluded.",
+    caption="Share of the items to which people answer yes.",
+    help="If two annotators differ, a third decides, or both together; ties that are not settled are excluded. 95 % "
+    "intervals resample cases; they are Wilson’s if each case has one item.",
     page="trust",
 )
 PAIRS = Section(

@@ -169,9 +169,7 @@ def _verdict_table(request: MetricRequest, required: Sequence[str] = (), only: S
     """
     judged = request.read(read_judged, None, request.selection)
     if not judged.judges:
-        raise Missing(
-            "No grader has judged a free response here: a campaign needs an arm with free responses.", CAMPAIGN, RELEASE
-        )
+        raise Missing("No grader has judged a free response here: a campaign needs free responses.", CAMPAIGN, RELEASE)
     some = [grader for grader in judged.judges if grader in only]
     return judged.of(list(dict.fromkeys([*(some or only), *required]))) if only or required else judged
 
@@ -290,7 +288,7 @@ ACCURACY = Section(
     report,
     {"part": "accuracy"},
     controls=("common",),
-    kind="bars",
+    kind="dots",
     series="judge",
     place="model",
     axis="Accuracy",
@@ -300,6 +298,7 @@ ACCURACY = Section(
         "n_trials", "n_excluded", "excluded_by_reason", "ties",
     ),
     heads={
+        "common": "Only answers that all judged",
         "judge": "Judged by",
         "n_trials": "Answers",
         "corrected_low": "Corrected, low",
@@ -310,14 +309,15 @@ ACCURACY = Section(
         "n_by_experts": "By experts",
         "excluded_by_reason": "Why excluded",
     },
-    caption="Mean over a case’s answers, then over cases; smoothed bootstrap, 95 %.",
+    caption="Accuracy as each grader judges it: mean over a case’s answers, then over cases.",
+    help="95 % intervals by the smoothed bootstrap over cases.",
     page="trust",
 )  # fmt: skip
 CONTRADICTIONS = Section(
     "Share of pairs that a grader judged both ways",
     report,
     {"part": "flips"},
-    kind="bars",
+    kind="dots",
     series="grader",
     place="judged_again",
     panel="model",
@@ -461,6 +461,7 @@ CHOICES_DIFFERENCES = Section(
         "read_as", "by_grader",
     ),
     heads={"case": "Case", "by_rule": "By the rule", "read_as": "Read as", "by_grader": "By the grader"},
+    words=VERDICTS,
     page="trust",
 )  # fmt: skip
 SECTIONS = (

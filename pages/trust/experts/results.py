@@ -12,14 +12,13 @@ from core.measures.base import Result, Section
 from core.measures.calibration import AUDIT, FIGURES, FORECAST
 from core.measures.experts.filling import fill, filling_of, filling_questions
 from core.measures.experts.ratings import COMPLETENESS, sections_for
-from core.measures.experts.report import BASELINE, GRADERS, PAIRS, SHARES, printed_figures, read_decisions
+from core.measures.experts.report import BASELINE, GRADERS, PAIRS, SHARES, read_decisions
 from core.measures.experts.workbooks import import_release_answers
 from core.reviews.exchange import IMPORTED, RELEASE
 from core.reviews.reviewing import unblind
 from core.reviews.state import ReviewState
 from core.store.database import Store
 from core.store.queries.case_labels import LABEL_FIELDS
-from core.store.review_records import yes_no_questions
 from core.store.selection import Selection
 from pages.kit.cached import read
 from pages.kit.controls import choose
@@ -54,8 +53,7 @@ def draw_judge_status() -> None:
 
 def draw_release() -> None:
     """Draw the release’s figures next to the paper’s, or how to import the release."""
-    shares = _draw_sections((SHARES, PAIRS), published=True)
-    if shares is None:
+    if _draw_sections((SHARES, PAIRS), published=True) is None:
         return
     _draw_sections((AGREEMENT, BY_MODEL), review=RELEASE)
     st.caption(
@@ -63,19 +61,8 @@ def draw_release() -> None:
         "(Johri et al. 2025).",
         help="The paper truncates percentages.",
     )
-    printed = printed_figures()
-    terms = [row for row in shares.figures if row.label["question"] == yes_no_questions()["medical_terms"]]
-    yes, n = sum(row.more["yes"] for row in terms), sum(row.n or 0 for row in terms)
-    st.markdown(
-        f"**The patient** used medical terms in {yes} of {n} conversations ({100 * yes / max(1, n):.2f} %; printed "
-        f"{plain(printed['patient_ai_conversations_with_medical_language']['value'])} %)."
-    )
-    grader = printed["grader_ai_agreement_with_experts"]
-    st.markdown(
-        f"**The grader** agrees with the experts in {grader['value']} % as printed, over {grader['n']} cases, by the "
-        "agreement of counts."
-    )
     _draw_sections((GRADERS,))
+    link("accuracy", "All printed figures of experts", "menu_book", acc_tab="Published", acc_published="experts")
     with st.container(horizontal=True, vertical_alignment="center"):
         if st.button("Import these judgements", icon=":material/playlist_add:", **only("run")):
             with show_errors(st.error):
@@ -114,7 +101,12 @@ def draw_results() -> None:
         f"annotators: {plain(', '.join(plan.annotators))}"
     )
     if state.form.final:
-        _draw_baseline(state)
+        draw_progress([state], "experts_counts", ["Review", "About", "Names", "Ties waiting"])
+        of_experts = Selection(models=tuple(f"human/{name}" for name in plan.annotators), formats=("vignette",))
+        nothing = "The answers are counted when all are given, or the review is unblinded."
+        draw_section(BASELINE, of_experts, name="experts-baseline", empty=nothing)
+        st.caption(f"This review: {plan.order_in_words}; vignettes of {plain(dataset_name(plan.case_set))}.")
+        link("accuracy", "Compare with models on Accuracy", "bar_chart")
     elif unblinding is None:
         counts = {"Items": len(state.items), "Answers missing": state.missing, "Open ties": len(state.open_ties())}
         for column, (label, count) in zip(st.columns(3), counts.items(), strict=True):
@@ -168,7 +160,6 @@ def _draw_filling(state: ReviewState) -> None:
 
 
 def _draw_unblinding(state: ReviewState) -> None:
-    missing = state.missing
     st.markdown("**Unblind**")
     st.caption(
         "Ends the review: shows the names of models, and the answers in figures and exports. After that, answers "
@@ -176,28 +167,9 @@ def _draw_unblinding(state: ReviewState) -> None:
     )
     with st.form("experts_unblind", border=True):
         by = st.text_input("Your name", key="experts_unblind_by")
-        reason = ""
-        if missing:
-            reason = st.text_input(
-                f"Why before the last {missing:,} answers? The reason is stored.", key="experts_unblind_reason"
-            )
+        label = f"Why before the last {state.missing:,} answers? The reason is stored."
+        reason = st.text_input(label, key="experts_unblind_reason") if state.missing else ""
         if st.form_submit_button("Unblind the review", icon=":material/visibility:", **only("run")):
             with show_errors(st.warning):
                 unblind(Store(), state.review.review_id, by, reason)
                 st.rerun()
-
-
-def _draw_baseline(state: ReviewState) -> None:
-    draw_progress([state], "experts_counts", ["Review", "About", "Names", "Ties waiting"])
-    doctors = tuple(f"human/{name}" for name in state.review.plan.annotators)
-    draw_section(
-        BASELINE,
-        Selection(models=doctors, formats=("vignette",)),
-        name="experts-baseline",
-        empty="The answers are counted when all are given, or the review is unblinded.",
-    )
-    st.caption(
-        f"This review: {state.review.plan.order_in_words}; vignettes of "
-        f"{plain(dataset_name(state.review.plan.case_set))}."
-    )
-    link("accuracy", "Compare with models on Accuracy", "bar_chart")

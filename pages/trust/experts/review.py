@@ -8,7 +8,7 @@ import streamlit as st
 
 from core import access
 from core.errors import AnamnesisError, UsageError
-from core.events import Event, Utterance
+from core.events import Utterance
 from core.frameworks.base import framework_of
 from core.judging.form import CANNOT_JUDGE, NOT_APPLICABLE, FormQuestion, Shown
 from core.judging.judgement import Quotation
@@ -322,21 +322,16 @@ def _draw_item(opened: _Open) -> None:
                     st.markdown(f"**{title}**")
                     draw_messages(dialogue, height=_HEIGHT)
         elif "dialogue" in form.shown:
-            _draw_dialogue(opened)
+            if not any(isinstance(event, Utterance) for event in blinded.dialogue):
+                st.caption("This response was given without a conversation.")
+            else:
+                asked = [*(question.id for question in form.questions), HIGHLIGHT]
+                marks = [Mark(quoted.words, quoted.message) for id_ in asked for quoted in opened.marked(id_)]
+                height = 420 if form.about == "answer" else _HEIGHT
+                draw_messages(blinded.dialogue, marks, key=f"experts_chat_{opened.item.number}", height=height)
     with questions_column:
         _draw_questions(opened)
         _draw_notes(opened)
     if whole_case is not None:
         with questions_column if "dialogue" in form.shown else dialogue_column:
             draw_case(whole_case, open_=True)
-
-
-def _draw_dialogue(opened: _Open) -> None:
-    dialogue: Sequence[Event] = opened.blinded.dialogue
-    if not any(isinstance(event, Utterance) for event in dialogue):
-        st.caption("This response was given without a conversation.")
-        return
-    asked = [question.id for question in opened.state.form.questions]
-    marks = [Mark(quoted.words, quoted.message) for id_ in (*asked, HIGHLIGHT) for quoted in opened.marked(id_)]
-    height = 420 if opened.state.form.about == "answer" else _HEIGHT
-    draw_messages(dialogue, marks, key=f"experts_chat_{opened.item.number}", height=height)

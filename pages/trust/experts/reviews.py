@@ -18,6 +18,9 @@ from pages.kit.tables import draw_table
 from pages.kit.visitor import only
 from pages.trust.experts.data import ANNOTATOR, ITEM, REVIEW, reviews
 
+_OF_CASES = ("vignette", "case", "profile")
+"""What a review is about if its items have no model."""
+
 
 def draw_reviews() -> None:
     """Draw the controls to open a review, and every review with its progress."""
@@ -48,7 +51,7 @@ def draw_progress(states: list[ReviewState], key: str, without: Sequence[str] = 
             "Answered": progress.done / progress.items if progress.items else None,
             "Done": f"{progress.done} of {progress.items}" if progress.items else "third only",
             "Ties waiting": progress.ties,
-            "Names": _names(state),
+            "Names": "no model" if state.form.about in _OF_CASES else "shown" if state.review.unblinded else "hidden",
         }
         for state in states
         for progress in state.progress
@@ -62,12 +65,6 @@ def draw_progress(states: list[ReviewState], key: str, without: Sequence[str] = 
         download="",
         alt="Reviews with the progress of each annotator",
     )
-
-
-def _names(state: ReviewState) -> str:
-    if state.form.about in ("vignette", "case", "profile"):
-        return "no model"
-    return "shown" if state.review.unblinded else "hidden"
 
 
 def _ask_review(states: list[ReviewState]) -> None:

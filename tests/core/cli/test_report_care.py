@@ -63,7 +63,7 @@ def test_a_live_run_is_reported_only_if_named(capsys: Captured) -> None:
 @pytest.mark.usefixtures("six")
 def test_without_rows_the_report_fails_with_a_sentence(capsys: Captured) -> None:
     assert main(["report", "care", "--question-type", "frq"]) == 1
-    assert "no trial of AutoMedic with frq answers" in capsys.readouterr().err
+    assert "of AutoMedic has answers to report: free response" in capsys.readouterr().err
     assert main(["report", "care", "--models", "openai/z"]) == 2
     assert main(["report", "care", "--question-type", "mcq_many"]) == 2
 

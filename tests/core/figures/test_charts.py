@@ -14,6 +14,7 @@ import pytest
 
 from core.errors import AnamnesisError, UsageError
 from core.figures import picture
+from core.figures.heat import MANY, ink_on
 from core.figures.marks import Mark, bars, dots
 from core.figures.narrow import in_one_column
 from core.figures.picture import COLUMN_MM, WIDTH_MM, check_name, picture_of, without_links
@@ -90,6 +91,45 @@ def test_a_scatter_has_a_symbol_for_each_place_and_a_line_for_each_row_without_a
     }
     (point,) = (trace for trace in figure.data if trace.name == "a")
     assert point.customdata[0][1] == "0"
+
+
+def test_a_heat_map_has_a_cell_for_each_place_and_series() -> None:
+    rows = [
+        Row({"model": "a", "topic": "cough"}, 0.25, 0.1, 0.5, 8),
+        Row({"model": "b", "topic": "cough"}, None, n=0),
+        Row({"model": "b", "topic": "fever"}, 1.0, n=4, unit="conversations"),
+        Row({"model": "a", "topic": "fever"}, 0.0, 0.0, 0.3, 4),
+        Row({"model": "a", "topic": "rash"}, 0.5),
+    ]
+    figure = chart_of(rows, kind="heat", series="model", place="topic", names={**NAMES, "cough": "Cough"})
+    (drawn,) = figure.data
+    assert (figure.layout.xaxis.ticktext, figure.layout.yaxis.ticktext) == (
+        ("Model A", "Model B"),
+        ("Cough", "fever", "rash"),
+    )
+    table = (
+        (0, 0, 0.25, "0.25", "Model A<br>Cough<br>0.250 (0.10 – 0.50)<br>8 cases"),
+        (0, 1, None, "–", ""),  # a row without an estimate
+        (1, 0, 0.0, "0.00", "Model A<br>fever<br>0.000 (0.00 – 0.30)<br>4 cases"),
+        (1, 1, 1.0, "1.00", "Model B<br>fever<br>1.000<br>4 conversations"),
+        (2, 0, 0.5, "0.50", "Model A<br>rash<br>0.500"),
+        (2, 1, None, "–", ""),  # no row
+    )
+    texts = {(note.y, note.x): note.text for note in figure.layout.annotations}
+    cells = [(y, x, drawn.z[y][x], texts[y, x], drawn.customdata[y][x]) for y, x, *_ in table]
+    assert [cell for cell, expected in zip(cells, table, strict=True) if cell != expected] == []
+    assert len(texts) == len(table)
+    assert (drawn.zmin, drawn.zmax) == (0, 1), "the same colours in every heat map"
+    many = [Row({"model": f"m{n}", "topic": "cough"}, 0.5) for n in range(MANY + 1)]
+    assert chart_of(many, kind="heat", series="model", place="topic").layout.xaxis.tickangle == -90
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_text_on_the_heat_map_reads(dark: bool) -> None:
+    """The ends of the scale lie next to the page's ground and far from it, so the text changes its colour once."""
+    inks = [ink_on(share / 20, dark=dark) for share in range(21)]
+    assert inks[0] != inks[-1]
+    assert sum(a != b for a, b in pairwise(inks)) == 1
 
 
 def test_a_difference_shows_its_p_when_pointed_at() -> None:

@@ -12,7 +12,15 @@ import pytest
 from core.events import Utterance
 from core.measures import failures
 from core.measures.attribution import CAUSES, Attribution, Cause
-from core.measures.failures import Causes, WrongAnswers, attribution_table, cause_shares, patient_effects
+from core.measures.base import MetricRequest
+from core.measures.failures import (
+    Causes,
+    WrongAnswers,
+    attribution_table,
+    both_accuracies,
+    cause_shares,
+    patient_effects,
+)
 from core.measures.measuring import measure_trials
 from core.measures.registry import measures
 from core.store.database import Store
@@ -276,6 +284,10 @@ def test_accuracy_without_the_patients_faults() -> None:
     assert row["without_patient"] == pytest.approx((0.5 + 1) / 2)
     assert row["same_cases"] == pytest.approx((0.25 + 0) / 2)
     assert (row.n, row["answers_left_out"], row["cases_left_out"], row["not_judged"]) == (2, 3, 1, 0)
+    both = both_accuracies([row], MetricRequest(Store()), {})
+    drawn = {each.label["answers"]: (each.estimate, each.low, each.high) for each in both}
+    without = (row["without_patient"], row["without_low"], row["without_high"])
+    assert drawn == {"all": (row.estimate, row.low, row.high), "without": without}
 
 
 def test_an_answer_that_is_not_judged_stays_in_and_is_counted() -> None:

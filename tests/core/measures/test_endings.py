@@ -9,7 +9,7 @@ import pytest
 
 from core.errors import UsageError
 from core.measures.base import MetricRequest
-from core.measures.endings import endings, reason_rows, report, turn_rows
+from core.measures.endings import endings, reason_rows, report, turn_rows, with_missing_turns
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.answers import conversation_endings
@@ -72,6 +72,9 @@ def test_conversations_are_counted_by_how_they_ended(filled: Store) -> None:
     assert row.low < 0.2
     turns = turn_rows(read(filled))
     assert [(r["turns"], r["conversations"], r["share"]) for r in turns] == [(n, 1, 0.25) for n in (1, 2, 3, 14)]
+    drawn = with_missing_turns(turns, MetricRequest(filled), {})
+    assert [row.estimate for row in drawn] == [0.0, 0.25, 0.25, 0.25, *[0.0] * 10, 0.25], "from 0 to 14"
+    assert [row.counts is not None for row in drawn] == [bool(row.estimate) for row in drawn]
 
 
 def test_a_selection_narrows_the_conversations(filled: Store) -> None:

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final, Literal
 
 import pandas as pd
 
-from core.errors import AnamnesisError
 from core.frameworks.automedic.measures.across import (
     FitBy,
     across_data_sets,
@@ -54,13 +53,14 @@ from core.frameworks.automedic.queries import (
 )
 from core.frameworks.automedic.tags import TagMisuse
 from core.frameworks.base import publisher
+from core.frameworks.starts import Missing, campaign_of
 from core.measures.base import Listed, MetricRequest, Note, Row, Section, counts_in_words, metric
 from core.measures.choice_rules import gaps_in_words, rule_gaps
 from core.measures.endings import END_COLOUR
 from core.measures.notes import excluded_note
 from core.models.registry import load_registry
 from core.store.selection import staffed
-from core.words import END
+from core.words import END, QUESTION_TYPE
 
 CarePart = Literal[
     "parts", "profile", "summary", "accuracies", "kinds", "failures", "habits", "queries", "endings", "misuses",
@@ -115,11 +115,8 @@ def report(
     if blank == "excluded":
         trials = without_blank(trials)
     if trials.empty and not with_published:
-        raise AnamnesisError(
-            f"There is no trial of {publisher('care').title} with {question_type} answers to report: run `python "
-            f"-m core run --protocol {publisher('care').name} --doctor reference/bayes`, or choose another "
-            "--question-type."
-        )
+        care, answers = publisher("care"), QUESTION_TYPE[question_type].lower()
+        raise Missing(f"No conversation of {care.title} has answers to report: {answers}.", campaign_of(care.name))
     if not trials.empty:
         _note_what_counts(request, trials, question_type)
         if part in _WITH_FAILURES:
@@ -428,7 +425,7 @@ POINTS = _section(
     folded=True,
     heads={"conversation": "After the conversation", "static": "Whole question"},
     words={"static": "Whole question at once"},
-    help="A mark for each model and data set, over the cases with both answers. Below the dotted line accuracy is "
+    help="A point for each model and data set, over the cases with both answers. Below the dotted line accuracy is "
     "lower after the conversation.",
 )
 FITS = _section(
@@ -437,10 +434,10 @@ FITS = _section(
     controls=("line",),
     kind="table",
     words={"all": "All"},
-    heads={"group": "Models", "n": "Marks", "r": "r"},
-    help="Least-squares lines; r is Pearson’s with its 95 % interval by Fisher’s z, which assumes independent marks: "
-    "marks of one model or data set are correlated, so it is too narrow. Published for all models and data sets of the "
-    f"paper ({PAPER}): r = {published_r():.4f}.",
+    heads={"group": "Models", "n": "Points", "r": "r"},
+    help="Least-squares lines; r is Pearson’s with its 95 % interval by Fisher’s z, which assumes independent points: "
+    "points of one model or data set are correlated, so it is too narrow. Published for all models and data sets of "
+    f"the paper ({PAPER}): r = {published_r():.4f}.",
 )
 _FAILURES: Final[dict[str, str]] = {
     cause: f"{FAILURE_NAMES[kind]}: {CAUSE_WORDS[cause].lower()}" if len(causes) > 1 else FAILURE_NAMES[kind]
@@ -546,16 +543,17 @@ ENDINGS = _section(
     colours=END_COLOUR,
 )
 MISUSES = _section(
-    "Messages against the tag protocol",
+    "Messages that were not addressed as agreed",
     "misuses",
     options={"by": "all"},
     kind="shares",
     series="misuse",
     place="model",
-    axis="Misuses for each query",
+    axis="Such messages per question",
     folded=True,
     words=MISUSE_WORDS,
-    help="A message can have several misuses. Only those that are failures lower robustness.",
+    help="The doctor must mark each message with a tag that names its addressee. A message can break this in several "
+    "ways. Only those that are failures lower robustness.",
 )
 HABITS = _section(
     "Habits in numbers",

@@ -170,7 +170,7 @@ FIGURES = Section(
     across="patient_recall",
     drawn=reached,
     axis="Accuracy of the task",
-    caption="Accuracy of the task against patient recall, by doctor.",
+    caption="Right answers against how much of the case the patient told.",
     help="Accuracy of the task against patient recall, by doctor. Dashed lines are answers without a conversation; "
     "open circles are published.",
     heads=_HEADS,
@@ -202,7 +202,7 @@ UNCOVERED = Section(
     series="model",
     place="third",
     axis="Share right",
-    caption="Thirds of all these conversations by patient recall.",
+    caption="All these conversations in thirds, by how much of the case the patient told.",
     help="Thirds of all these conversations by patient recall; the first has the lowest. Only conversations whose "
     "answer to the question with choices counts are included.",
     heads={
@@ -296,7 +296,7 @@ ORDER = Section(
     place="topic",
     by_size=True,
     axis="First told, as share of the dialogue",
-    caption="Topics of the cases’ items, the earliest on top.",
+    caption="Topics that the patient could tell, the earliest on top.",
     help="The share of the dialogue at which the patient first tells it, over conversations in which it is told.",
     heads={
         **_HEADS,
@@ -350,7 +350,7 @@ CHANGE = Section(
     place="measure",
     drawn=comparable,
     axis="Difference",
-    caption="Paired by case; smoothed intervals, p by the sign-flip test.",
+    caption="First model minus second, paired by case. Filled: adjusted p ≤ .05.",
     help="Paired by case; smoothed intervals, p by the sign-flip test over cases in pairs. Turns, questions and words "
     "are not shares, and so not in the chart.",
     columns=("measure", "after", "before", "change", "ci_low", "ci_high", "p", "p_holm", "p_bh", "p_none", "n_cases"),

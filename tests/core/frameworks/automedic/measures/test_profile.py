@@ -117,7 +117,7 @@ def test_every_part_of_the_report_of_six_items(tmp_path: Path) -> None:
         assert published[: len(own)] == own
         assert {row["model"] for row in own} == {"openai/a"}
         assert "Claude Sonnet 4" in {row["model"] for row in published[len(own) :]}
-    with pytest.raises(AnamnesisError, match="no trial of AutoMedic with frq answers"):
+    with pytest.raises(AnamnesisError, match="of AutoMedic has answers to report: free response"):
         rows("parts", question_type="frq")
     with pytest.raises(UsageError, match="No review of pairs of consultations is unblinded"):
         rows("weights")
