@@ -13,7 +13,7 @@ from core.store.queries.runs import runs
 from pages.kit.cached import ask
 from pages.kit.campaigns import run_title
 from pages.kit.figures import is_dark
-from pages.kit.look import draw_refused, duration, plain, show_errors
+from pages.kit.look import REFUSED, draw_refused, duration, plain, show_errors
 from pages.kit.navigation import follow, go_to, link, require_app
 from pages.kit.notes import forget_notes
 from pages.kit.seats import case_label
@@ -65,6 +65,7 @@ def show(title: str, draw: Callable[[], None], caption: str = "") -> None:
     if caption:
         st.caption(caption)
     draw_refused()
+    st.session_state.pop(REFUSED, None)
     with show_errors():
         fold_if_free(Store())
         keep_measured(Store())
@@ -95,6 +96,14 @@ def lead_from(key: str, value: str, page: str, **query: str) -> None:
     if st.query_params.get(key) == value:
         others = {name: st.query_params.get_all(name) for name in st.query_params if name != key}
         go_to(page, **{**others, **query})
+
+
+def draw_fold(title: str, draw: Callable[[], object], key: str, icon: str, *, open_: bool = False) -> None:
+    """Draw a section folded up, which computes nothing while it is closed; ``open_`` says whether it starts open."""
+    box = st.expander(title, expanded=open_, key=key, icon=f":material/{icon}:", on_change="rerun")
+    if box.open:
+        with box, show_errors(icon=":material/error:"):
+            draw()
 
 
 def draw_folds(sections: Mapping[str, Callable[..., None]], *arguments: object, key: str = _SECTION) -> None:
@@ -159,11 +168,9 @@ def running_work() -> list[RunningWork]:
         if job.title == MEASURING and job.planned <= _SOON_MEASURED:
             continue
         time_left = f"about {duration(job.seconds_left)} left" if job.seconds_left else ""
-        if job.step:  # its counts are bytes, which its own page shows
-            step = ", ".join(filter(None, (job.step.lower(), time_left)))
-            work.append(RunningWork(job.title, words=step))
-        else:
-            work.append(RunningWork(job.title, job.done, job.planned, time_left))
+        words = ", ".join(filter(None, (job.step.lower(), time_left)))
+        counts = (None, None) if job.step else (job.done, job.planned)  # a step counts megabytes
+        work.append(RunningWork(job.title, *counts, words))
     for entry in running_sessions():
         title = f"Consultation on {case_label(entry.case) if entry.case else entry.session.title}"
         words = "paused" if entry.session.paused else f"message {len(entry.session.dialogue) + 1}"

@@ -58,7 +58,7 @@ def test_missing_or_surplus_values_are_an_error(tmp_path: Path, subtests: pytest
 
 def test_an_impossible_folder_name_is_refused(subtests: pytest.Subtests) -> None:
     for name in ["—" * 3_000, "a\0b", "~root/" + "x" * 300, "~unknown/pack"]:
-        with subtests.test(name=name), pytest.raises(UsageError, match="There is no prompt pack"):
+        with subtests.test(name=name), pytest.raises(UsageError, match="There are no prompts"):
             load_pack(name)
 
 

@@ -125,7 +125,7 @@ class AutoMedic(Framework):
         super().check(pack, settings, names)
         if is_model(names.patient) and "quotations" not in pack.prompts["empathy"].source:
             raise UsageError(
-                f"The prompt pack {pack.name} asks for a rating of empathy without quotations: copy "
+                f"The prompts {pack.name} ask for a rating of empathy without quotations: copy "
                 "prompts/automedic/empathy.md into it."
             )
 

@@ -130,7 +130,7 @@ def test_a_run_goes_on_unless_a_prompt_of_its_models_has_changed(tmp_path: Path)
             refused = str(error)
         shutil.rmtree(journal_path(header.run_id).parent)
         expected = (None, True) if seat else (header.run_id, False)
-        if (resumed and resumed.run_id, f"The prompts of {seat} in the prompt pack" in refused) != expected:
+        if (resumed and resumed.run_id, f"The prompts of {seat} in " in refused) != expected:
             wrong.append((name, seat, resumed, refused))
         assert now.fingerprint != header.fingerprint
     assert wrong == []
@@ -245,7 +245,7 @@ def test_seeds_and_ids_depend_only_on_their_trial() -> None:
         ({"trials": 0}, "--trials must be at least 1"),
         ({"names": CastNames("openai/gpt-4o", grader="human")}, "A human cannot sit in the grader's seat"),
         ({"names": CastNames("gpt-4p")}, "did you mean"),
-        ({"prompts": "no-such-pack"}, "There is no prompt pack"),
+        ({"prompts": "no-such-pack"}, "There are no prompts"),
     ],
 )
 def test_impossible_campaigns_are_refused(changes: dict[str, Any], message: str) -> None:

@@ -122,7 +122,7 @@ def test_a_header_names_the_cast_and_gives_the_campaign_back() -> None:
     ("changes", "sentence"),
     [
         ({"names": CastNames("reference/oracle")}, "choose one of reference/bayes, reference/oracle-direct"),
-        ({"arms": (("vignette", "mcq"),)}, "does not ask vignette:mcq: its arms are multi_turn:mcq, multi_turn:frq"),
+        ({"arms": (("vignette", "mcq"),)}, "does not ask vignette:mcq, but multi_turn:mcq, multi_turn:frq"),
         ({"names": ORACLE.but(solver="reference/bayes")}, "the reference kind is called reference/solver"),
         ({"names": ORACLE.but(solver="human")}, "A human cannot sit in the solver's seat"),
         ({"prompts": "craftmd"}, "lacks doctor_long.md"),
