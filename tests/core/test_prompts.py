@@ -63,7 +63,7 @@ def test_an_impossible_folder_name_is_refused(subtests: pytest.Subtests) -> None
 
 
 def test_a_missing_prompt_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"lacks patient\.md, exam\.md"):
+    with pytest.raises(UsageError, match=r"have no patient\.md, exam\.md"):
         load_pack(write(tmp_path, greeting=GOOD), ("greeting", "patient", "exam"))
 
 

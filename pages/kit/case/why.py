@@ -54,8 +54,8 @@ def draw_why(case: Case, events: Sequence[Event], key: str, arm: Arm | None = No
     st.caption(
         "The first cause that applies is named; some need a model’s judgement.",
         help="In this order: provider failed, case faulty, verdict disputed, patient invented or withheld facts, "
-        "doctor never asked, doctor concluded wrongly. The patient and the missing questions need a model’s judgement, unless "
-        "the doctor also fails on the whole vignette or believed the right diagnosis.",
+        "doctor never asked, doctor concluded wrongly. The patient and the missing questions need a model’s judgement, "
+        "unless the doctor also fails on the whole vignette or believed the right diagnosis.",
     )
 
 

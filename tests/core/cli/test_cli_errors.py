@@ -85,7 +85,7 @@ def run_failing(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[in
         ((*RUN, "--prompts", "nowhere"), 2, "There are no prompts 'nowhere'"),
         ((*RUN, "--temperature", "-1"), 2, "--temperature must be from 0 to 2"),
         ((*RUN, "--max-messages", "2"), 2, "--max-messages: it must be at least 4"),
-        (("run", "--doctor", "human"), 2, "A campaign cannot wait for a human"),
+        (("run", "--doctor", "human"), 2, "A campaign cannot wait for a person"),
         (("run", "--doctor", "reference/names"), 2, "the reference kind is called reference/bayes"),
         (
             ("run", "--doctor", "openai/doctor", "--base-url", "https://a.example.org/v1", "--budget-usd", "1"),

@@ -119,7 +119,7 @@ def test_other_protocols_do_not_have_these_settings() -> None:
             {"names": CastNames("reference/bayes", staff="reference/bayes")},
             "clinical staff: the reference kind is called reference/st",
         ),
-        ({"prompts": "craftmd"}, "lacks opening.md"),
+        ({"prompts": "craftmd"}, "have no opening.md"),
     ],
 )
 def test_impossible_campaigns_are_refused_with_a_message(changes: dict[str, Any], sentence: str) -> None:

@@ -256,7 +256,7 @@ def test_impossible_campaigns_are_refused(changes: dict[str, Any], message: str)
 def test_unstartable_campaigns_are_refused_before_anything_is_written(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="set the environment variable OPENAI_API_KEY"):
         check_startable(BASE, registry(), Options())
-    with pytest.raises(UsageError, match="A campaign cannot wait for a human"):
+    with pytest.raises(UsageError, match="A campaign cannot wait for a person"):
         check_startable(dataclasses.replace(BASE, names=CastNames("human")), registry(), Options())
     with pytest.raises(UsageError, match="--budget-usd must be more than 0"):
         check_startable(plan(base_url="http://127.0.0.1:9/v1"), registry(), Options(budget_usd=0.0))
