@@ -45,7 +45,7 @@ def draw_home() -> None:
     if not own_runs:
         st.markdown(
             "**Anamnesis tests clinical language models as patients meet them: in conversation.** A doctor model "
-            "questions a simulated patient, a grader judges its diagnosis, and every figure links to its conversations."
+            "questions a simulated patient, and a grader judges its diagnosis."
         )
         draw_demonstration()
     tested = [run for run in own_runs if run.answers and is_model(run.doctor)]

@@ -88,7 +88,7 @@ _HELP = (
 def ask_and_start() -> None:
     """Draw the form: framework, case, cast, settings, and the start button."""
     fw = ask_framework("live", "The framework decides who plays, in which order, and which questions follow.")
-    st.caption(f"{fw.about} The defaults need no key and no network.")
+    st.caption(fw.about, help="The defaults need no key and no network.")
     form, examples = st.columns([5, 3], gap="medium")
     with examples:
         draw_demonstration()

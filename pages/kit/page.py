@@ -40,11 +40,22 @@ _HEIGHTS = (
     "@media (min-width: 641px) { [class*='st-key-figure_title_'] { margin-bottom: -2.75rem; z-index: 1; "
     "pointer-events: none; } }"
 )
+# A box of fixed height that has nothing to focus can only be scrolled with a mouse; here the tab key reaches it, too.
 # Streamlit overwrites the address when a visitor changes a control, and reads all controls from it on Back. With an
 # entry for each change, Back undoes the last one. Only for these changes does Streamlit pass the whole address.
-_HISTORY = """<script>
+_SCRIPT = """<script>
 if (!window.changesAreEntries) {
   window.changesAreEntries = true;
+  const boxes = '[data-testid="stVerticalBlock"], [data-testid="stLayoutWrapper"], pre';
+  const focusable = 'a[href], button, input, textarea, [tabindex="0"]';
+  const reach = () => {
+    window.reaching = 0;
+    for (const box of document.querySelectorAll(boxes))
+      if (box.scrollHeight > box.clientHeight && /auto|scroll/.test(getComputedStyle(box).overflowY)
+          && !box.querySelector(focusable)) box.tabIndex = 0;
+  };
+  new MutationObserver(() => { window.reaching ||= setTimeout(reach, 300); })
+    .observe(document.body, {childList: true, subtree: true});
   const replace = history.replaceState.bind(history);
   history.replaceState = (state, title, url) =>
     String(url).startsWith(location.origin) && String(url) !== location.href
@@ -70,7 +81,7 @@ def show(title: str, draw: Callable[[], None], caption: str = "") -> None:
         fold_if_free(Store())
         keep_measured(Store())
         draw()
-    st.html(_HISTORY, unsafe_allow_javascript=True)  # at the end, because it takes the height of a gap
+    st.html(_SCRIPT, unsafe_allow_javascript=True)  # at the end, because it takes the height of a gap
 
 
 def draw_tabs(

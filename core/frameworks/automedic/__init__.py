@@ -105,9 +105,8 @@ class AutoMedic(Framework):
     version = 3
     publication = Publication("Oh, Park, Kim, arXiv 2512.10195", ARMS[:2], ("care",))
     about = (
-        "The doctor asks a patient for the history and the clinical staff for results, each by its tag, then answers "
-        "the case’s question, which it also answers from the whole vignette (Oh, Park, Kim 2025). Results are on "
-        "Quality, under CARE."
+        "The doctor asks a patient for the history and clinical staff for results, then answers the case’s question "
+        "(Oh, Park, Kim 2025)."
     )
     settings = AutoMedicSettings
     seats = (
