@@ -236,6 +236,14 @@ def in_callback(do: Callable[P, object]) -> Callable[P, None]:
     return call
 
 
+def draw_style(style: str) -> None:
+    """Apply a style in which GROUND and BORDER stand for colours of the visitor's theme."""
+    theme = f"theme.{st.context.theme.type or 'light'}"
+    for name, part in {"GROUND": "background", "BORDER": "border"}.items():
+        style = style.replace(name, st.get_option(f"{theme}.{part}Color"))
+    st.html(style)
+
+
 def draw_refused() -> None:
     """Draw why the last callback did not do what it was asked; ``show`` removes it, so that it stays in a fragment."""
     if words := st.session_state.get(REFUSED):

@@ -37,13 +37,13 @@ from core.words import ROLE
 from pages.kit.cached import ask
 from pages.kit.campaigns import draw_accuracy, draw_label, in_conversations, label_of_run, run_title, unpriced
 from pages.kit.export_menu import draw_with_cases, with_cases_key
-from pages.kit.look import STATE_ICON, counted, duration, in_callback, plain
+from pages.kit.look import STATE_ICON, counted, draw_style, duration, in_callback, plain
 from pages.kit.names import dataset_name, model_name
 from pages.kit.navigation import link
 from pages.kit.page import draw_fold
 from pages.kit.section import draw_section
 from pages.kit.subjects import draw_comparison_link, in_results
-from pages.kit.visitor import draw_button, draw_control, only
+from pages.kit.visitor import draw_button, offer_file, only
 
 _MOST_IN_A_LOG: Final = 3_000
 """The most conversations of a run whose Inspect log can be downloaded: it is made in memory."""
@@ -125,7 +125,7 @@ def draw_run_links(run: RunProgress) -> None:
         ) -> None:
             name, mime, make = files[label]
             key = f"export_{name}_{run_id}"
-            st.download_button(label, make, f"{run_id}-{name}", mime, key=key, on_click="ignore", icon=icon, type=style)
+            offer_file(label, make, f"{run_id}-{name}", mime, key, icon=icon, type=style)
 
         draw_file_button("Summary", ":material/description:", "tertiary")
         with st.popover("Export", icon=":material/download:", key=f"export_{run_id}"):
@@ -151,19 +151,17 @@ def _draw_exchange(run: RunProgress, *, with_cases: bool) -> None:
         return
     organization = st.text_input("Publishing organization", key=f"publisher_{run.run_id}")
     selection, publisher = Selection(runs=[run.run_id]), Publisher(organization, "other")
-    draw_control(
-        st.download_button,
+    offer_file(
         "Every Eval Ever (ZIP)",
-        "" if organization.strip() else "Name the publishing organization first.",
-        data=partial(
+        partial(
             zipped,
             run.run_id,
             lambda folder: write_evaluations(Store(), selection, folder, publisher, with_cases=with_cases),
         ),
-        file_name=f"{run.run_id}-every-eval-ever.zip",
-        mime="application/zip",
-        key=f"exchange_{run.run_id}",
-        on_click="ignore",
+        f"{run.run_id}-every-eval-ever.zip",
+        "application/zip",
+        f"exchange_{run.run_id}",
+        "" if organization.strip() else "Name the publishing organization first.",
     )
 
 
@@ -215,8 +213,8 @@ def _settings(run: RunProgress) -> Iterator[tuple[str, str]]:
 
 
 _IN_SIGHT = """<style>
-[data-testid="stLayoutWrapper"]:has(> .st-key-run_progress) {{ position: sticky; top: 3.6rem; z-index: 90; }}
-.st-key-run_progress {{ background: {ground}; padding-bottom: 0.5rem; border-bottom: 1px solid {border}; }}
+[data-testid="stLayoutWrapper"]:has(> .st-key-run_progress) { position: sticky; top: 3.6rem; z-index: 90; }
+.st-key-run_progress { background: GROUND; padding-bottom: 0.5rem; border-bottom: 1px solid BORDER; }
 </style>"""
 
 
@@ -232,9 +230,7 @@ def draw_run_progress(run: RunProgress) -> None:
     state = run_state(run)
     progress = status(run.run_id) if state == "running" else None
     if state == "running":
-        theme = f"theme.{st.context.theme.type or 'light'}"
-        ground, border = (st.get_option(f"{theme}.{part}Color") for part in ("background", "border"))
-        st.html(_IN_SIGHT.format(ground=ground, border=border))
+        draw_style(_IN_SIGHT)
     with st.container(key="run_progress", gap="small"):
         if state != "complete":
             st.progress(share_of(run) or 0.0, text=progress_in_words(run, state, progress))
