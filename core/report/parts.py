@@ -107,7 +107,7 @@ FIGURES: Mapping[str, Section] = {
     "memorisation": Section("Completions that are similar to the original", memorisation),
     "memorised_accuracy": Section("Accuracy with and without flagged cases", memorisation, {"part": "accuracy"}),
     "spend": Section("Calls, tokens and cost", spend),
-    "settings": Section("Seats and settings of the conditions", set_up.settings),
+    "settings": Section("Roles and settings of the conditions", set_up.settings),
     "served": Section("Served models and dates", set_up.served),
     "dates": Section("Runs and their dates", set_up.dates),
     "hypotheses": Section("Hypotheses, and what was done differently", set_up.hypotheses),
@@ -303,7 +303,7 @@ PARTS: Mapping[str, Part] = {
         "Graders",
         "Who judged the answers.",
         ("settings",),
-        lambda facts: ["The grader among the seats judges free responses; rules judge choices."],
+        lambda facts: ["The grader judges free responses; rules judge choices."],
     ),
     "agreement": Part(
         "Agreement and calibration of judges",
