@@ -113,7 +113,7 @@ def test_other_protocols_do_not_have_these_settings() -> None:
     [
         ({"arms": (("summarized", "mcq"),)}, "does not ask summarized:mcq, but vignette:mcq, multi_turn:mcq"),
         ({"names": CastNames("reference/oracle-direct")}, "the reference kind is called reference/bayes"),
-        ({"names": CastNames("reference/bayes", grader="human")}, "A human cannot sit in the grader's seat"),
+        ({"names": CastNames("reference/bayes", grader="human")}, "A person cannot play the grader"),
         ({"names": CastNames("reference/bayes", solver="openai/x")}, "--solver does not belong to automedic"),
         (
             {"names": CastNames("reference/bayes", staff="reference/bayes")},

@@ -243,7 +243,7 @@ def test_seeds_and_ids_depend_only_on_their_trial() -> None:
     [
         ({"cases": ()}, "No case was chosen"),
         ({"trials": 0}, "--trials must be at least 1"),
-        ({"names": CastNames("openai/gpt-4o", grader="human")}, "A human cannot sit in the grader's seat"),
+        ({"names": CastNames("openai/gpt-4o", grader="human")}, "A person cannot play the grader"),
         ({"names": CastNames("gpt-4p")}, "did you mean"),
         ({"prompts": "no-such-pack"}, "There are no prompts"),
     ],

@@ -124,7 +124,7 @@ def test_a_header_names_the_cast_and_gives_the_campaign_back() -> None:
         ({"names": CastNames("reference/oracle")}, "choose one of reference/bayes, reference/oracle-direct"),
         ({"arms": (("vignette", "mcq"),)}, "does not ask vignette:mcq, but multi_turn:mcq, multi_turn:frq"),
         ({"names": ORACLE.but(solver="reference/bayes")}, "the reference kind is called reference/solver"),
-        ({"names": ORACLE.but(solver="human")}, "A human cannot sit in the solver's seat"),
+        ({"names": ORACLE.but(solver="human")}, "A person cannot play the solver"),
         ({"prompts": "craftmd"}, "have no doctor_long.md"),
         (
             {"protocol": "craftmd", "prompts": "craftmd", "settings": None},
