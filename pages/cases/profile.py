@@ -152,8 +152,9 @@ def draw_editor(case: Case, current: Generated | None) -> None:
             else:
                 st.caption(":material/rule: Checks passed: every result is in the vignette, no fact names the answer.")
         if save:
-            checked = _PROFILED.edited(case, profile, editor_name or "")
-            save_profile(case, checked.model_copy(update={"speaker": speaker}))
+            with show_errors(st.warning, ":material/edit_off:"):
+                checked = _PROFILED.edited(case, profile, editor_name or "")
+                save_profile(case, checked.model_copy(update={"speaker": speaker}))
 
     draw_fold(label, draw, f"cases_edit_{case.case_key}", "edit_note")
 
