@@ -18,7 +18,7 @@ from core.store.database import Store
 from core.text.demographics import age_and_sex
 from core.text.profiles import REASONS
 from core.text.questions import question_kind
-from pages.cases.labels import draw_label_editor, draw_labels_of
+from pages.cases.labels import ask_question, draw_editor, draw_labels_of
 from pages.cases.profile import draw_profile
 from pages.cases.sets import CaseEntry
 from pages.kit.case.pictures import draw_pictures
@@ -175,7 +175,7 @@ def draw_case(name: str, case_key: str, entries: Sequence[CaseEntry], matches: S
     panels: dict[str, Callable[[], None]] = {
         "Profile": lambda: draw_profile(entry),
         **{view.title: partial(draw_view_of, view, case) for view in case_views() if view.of_case},
-        "Labels": lambda: draw_label_editor(name, [entry]),
+        "Labels": lambda: draw_editor(name, [entry], ask_question()),
     }
     panels[choose("Panel", list(panels), "cases_panel", shape="segments", hidden=True)]()
 

@@ -65,7 +65,7 @@ def draw_labels(name: str, entries: Sequence[CaseEntry]) -> None:
         help="Nothing that a patient or doctor is told changes. Every answer is stored with who gave it and when; the "
         "newest counts.",
     )
-    question = _ask_question()
+    question = ask_question()
     _draw_job(name, entries, question)
     by_model = [entry for entry in entries if _is_by_model(entry, question)]
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -80,7 +80,7 @@ def draw_labels(name: str, entries: Sequence[CaseEntry]) -> None:
     ]
     if len(shown) > _FEW:
         st.caption(f"The first {_FEW:,} of {len(shown):,} cases: search for the others.")
-    _draw_editor(name, shown[:_FEW], question)
+    draw_editor(name, shown[:_FEW], question)
 
 
 def _is_by_model(entry: CaseEntry, question: LabelField) -> bool:
@@ -101,16 +101,12 @@ def _draw_job(name: str, entries: Sequence[CaseEntry], question: LabelField) -> 
             draw_judging(Judging(form, data=name), f"cases_label_{question}")
 
 
-def draw_label_editor(name: str, entries: Sequence[CaseEntry]) -> None:
-    """Ask for a question, and draw its answers to be changed."""
-    _draw_editor(name, entries, _ask_question())
-
-
-def _ask_question() -> LabelField:
+def ask_question() -> LabelField:
     return choose("Question", LABEL_FIELDS, "cases_label", names=LABEL_FIELD, shape="segments")
 
 
-def _draw_editor(name: str, entries: Sequence[CaseEntry], question: LabelField) -> None:
+def draw_editor(name: str, entries: Sequence[CaseEntry], question: LabelField) -> None:
+    """Draw the answers to a question about each case, to be changed."""
     before = [_cells(entry, question) for entry in entries]
     column, allowed = st.column_config, ALLOWED.get(question)
     if allowed is None:

@@ -22,8 +22,8 @@ from pages.kit.sessions import DEMONSTRATION, running_sessions
 _LOOKS_EVERY_S = 2.0
 _SOON_MEASURED = 50
 """At most this many trials are measured without saying so: the line would move the page for a second."""
-_SECTION, _CLOSED = "section", "none"
-"""URL parameter with the title of the open section of ``draw_folds``, and its value if all are folded."""
+_SECTION = "section"
+"""URL parameter with the title of the open section of ``draw_folds``."""
 # Streamlit draws captions at 60 % opacity (4.06:1), and white on the primary colour of the dark theme (3.9:1).
 _CAPTIONS = 'body [data-testid="stCaptionContainer"] { opacity: 0.8; }'
 # Streamlit draws a table's toolbar over the end of what is above the table; it gets a strip of its own.
