@@ -180,8 +180,8 @@ def running_work() -> list[RunningWork]:
             continue
         time_left = f"about {duration(job.seconds_left)} left" if job.seconds_left else ""
         words = ", ".join(filter(None, (job.step.lower(), time_left)))
-        counts = (None, None) if job.step else (job.done, job.planned)  # a step counts megabytes
-        work.append(RunningWork(job.title, *counts, words))
+        done, planned = (None, None) if job.step else (job.done, job.planned)  # a step counts megabytes
+        work.append(RunningWork(job.title, done, planned, words))
     for entry in running_sessions():
         title = f"Consultation on {case_label(entry.case) if entry.case else entry.session.title}"
         words = "paused" if entry.session.paused else f"message {len(entry.session.dialogue) + 1}"
