@@ -13,7 +13,6 @@ from core.frameworks.casting import is_model
 from core.jobs.progress import run_state
 from core.live.start import start_demonstration
 from core.measures.accuracy import printed_twice, published_rows
-from core.measures.base import Row
 from core.models.register import own_names
 from core.store.database import Store
 from core.store.queries.runs import RunProgress
@@ -46,14 +45,20 @@ def draw_home() -> None:
     if not own_runs:
         st.markdown(
             "**Anamnesis tests clinical language models as patients meet them: in conversation.** A doctor model "
-            "questions a simulated patient, a grader judges its diagnosis, and every figure links to its conversations."
+            "questions a simulated patient, and a grader judges its diagnosis."
         )
         draw_demonstration()
     tested = [run for run in own_runs if run.answers and is_model(run.doctor)]
     if not tested:
         draw_thesis(runs)
-    if runs:
-        draw_study(runs, next((run for run in own_runs if run.answers), None))
+    if newest := next((run for run in own_runs if run.answers), None):
+        main, side = st.columns([3, 2], gap="large")
+        with main:
+            draw_result(newest)
+        with side:
+            draw_runs(runs)
+    elif runs:
+        draw_runs(runs)
     if not own_runs or len(own_runs) < len(runs):
         draw_sample()
     if not own_runs or not own_names():
@@ -129,28 +134,22 @@ def draw_sample() -> None:
             st.rerun()
 
 
-def thesis_rows(runs: Sequence[RunProgress]) -> list[Row]:
-    """Return the accuracy on vignettes and in conversation: as published, and of the models of the sample study."""
-    rows = [row for row in published_rows(RELEASED.name) if not row.label["model"].startswith("gpt_4v")]
-    for run in runs:
-        if run.study == SAMPLE and run.protocol == RELEASED.name and is_model(run.doctor):
-            rows += accuracy_rows(run.run_id)
-    return [
-        replace(row, label={part: row.label[part] for part in ("model", "format", "question_type")})  # in one panel
-        for row in rows
-        if row.label["format"] in _COMPARED and row.label["question_type"] in ("mcq", "frq")
-    ]
-
-
 def draw_thesis(runs: Sequence[RunProgress]) -> None:
-    """Draw the accuracy of models with the whole case before them, and where they have to ask for it."""
-    rows = thesis_rows(runs)
+    """Draw the published accuracy of models with the whole case before them, and where they have to ask for it.
+
+    The small model of the sample study has too few cases to show a difference, so that a sentence leads to its figures.
+    """
+    rows = [
+        replace(row, label={part: row.label[part] for part in ("model", "format", "question_type")})  # in one panel
+        for row in published_rows(RELEASED.name)
+        if not row.label["model"].startswith("gpt_4v")
+        and row.label["format"] in _COMPARED
+        and row.label["question_type"] in ("mcq", "frq")
+    ]
     models = unique_names(row.label["model"] for row in rows)
     words: dict[str, str] = {**models, **dict(FORMAT.items()), **dict(QUESTION_TYPE.items())}
     layout: Any = {"series": "format", "place": "model", "panel": "question_type", "axis": "Accuracy"}
-    few = max((row.n or 0 for row in rows if not row.source), default=0)
-    sampled = f" The model of the sample study answered {few} other cases, too few to tell." if few else ""
-    caption = f"{RELEASED.title}: {RELEASED.publication.source}; means of cases with 95 % intervals.{sampled}"
+    caption = f"Published: {RELEASED.publication.source}; means of cases with 95 % intervals."
     draw_figure(
         lambda dark: chart_of(rows, kind="bars", names=words, colours={}, dark=dark, **layout),
         "home_field",
@@ -158,22 +157,19 @@ def draw_thesis(runs: Sequence[RunProgress]) -> None:
         caption,
     )
     st.caption(caption, help=printed_twice(rows, RELEASED.name, name=model_name) or None)
+    small = (run for run in runs if run.study == SAMPLE and run.protocol == RELEASED.name and is_model(run.doctor))
+    if sampled := next(small, None):
+        cases = max((row.n or 0 for row in accuracy_rows(sampled.run_id)), default=0)
+        link(
+            "runs",
+            f"The small model of the sample study answered {cases} cases, too few to show it",
+            "science",
+            run=sampled.run_id,
+        )
     with st.container(horizontal=True):
         link("accuracy", "All published figures", "bar_chart")
         link("cases", "Bring in cases or a release", "upload_file")
         link("runs", "Run a campaign", "play_arrow")
-
-
-def draw_study(runs: Sequence[RunProgress], newest: RunProgress | None) -> None:
-    """Draw the result of the newest run of one's own, if there is any, next to the list of runs."""
-    if newest is None:
-        draw_runs(runs)
-        return
-    main, side = st.columns([3, 2], gap="large")
-    with main:
-        draw_result(newest)
-    with side:
-        draw_runs(runs)
 
 
 def draw_runs(runs: Sequence[RunProgress]) -> None:

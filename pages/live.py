@@ -88,32 +88,27 @@ _HELP = (
 def ask_and_start() -> None:
     """Draw the form: framework, case, cast, settings, and the start button."""
     fw = ask_framework("live", "The framework decides who plays, in which order, and which questions follow.")
-    st.caption(f"{fw.about} The defaults need no key and no network.")
+    st.caption(fw.about, help="The defaults need no key and no network.")
     form, examples = st.columns([5, 3], gap="medium")
     with examples:
         draw_demonstration()
     more = st.expander("More settings", icon=":material/tune:")
     with form:
-        _ask_consultation(fw, more)
-
-
-def _ask_consultation(fw: Framework, more: DeltaGenerator) -> None:
-    """Ask for case, mode and players, and for all other settings in ``more``; draw the start button."""
-    case = ask_case("live")
-    if case is not None:
-        draw_pictures_folded(case, "live")
-    modes = [mode for mode in _MODES if mode != "patients" or "persona" in fw.settings.model_fields]
-    mode = choose("Show", modes, "live_mode", names=_MODES, shape="segments", help=_HELP)
-    campaigns, problem = _ask_campaigns(fw, case, mode, more)
-    if problem:
-        st.warning(plain(problem), icon=":material/error:")
-    elif len(campaigns) > 1 and campaigns[0] == campaigns[1]:
-        st.info("Both sides are the same. Choose another player on the right, or start both anyway.")
-    label = "Start the consultation" if mode == "one" else "Start both consultations"
-    why_not = "" if campaigns else "See the note above." if problem else "Choose a case and a question first."
-    pressed = draw_button(label, why_not, role="run", type="primary", icon=":material/play_arrow:")
-    if (st.session_state.pop(_AT_ONCE, False) or pressed) and campaigns:
-        _start(campaigns)
+        case = ask_case("live")
+        if case is not None:
+            draw_pictures_folded(case, "live")
+        modes = [mode for mode in _MODES if mode != "patients" or "persona" in fw.settings.model_fields]
+        mode = choose("Show", modes, "live_mode", names=_MODES, shape="segments", help=_HELP)
+        campaigns, problem = _ask_campaigns(fw, case, mode, more)
+        if problem:
+            st.warning(plain(problem), icon=":material/error:")
+        elif len(campaigns) > 1 and campaigns[0] == campaigns[1]:
+            st.info("Both sides are the same. Choose another player on the right, or start both anyway.")
+        label = "Start the consultation" if mode == "one" else "Start both consultations"
+        why_not = "" if campaigns else "See the note above." if problem else "Choose a case and a question first."
+        pressed = draw_button(label, why_not, role="run", type="primary", icon=":material/play_arrow:")
+        if (st.session_state.pop(_AT_ONCE, False) or pressed) and campaigns:
+            _start(campaigns)
 
 
 def draw_demonstration() -> None:
@@ -148,7 +143,11 @@ def _ask_campaigns(
     left_settings, right_settings = more.columns(2)
     role, talking = tested_seat(fw).role, speaking_roles(fw)
     seat_columns = seats_row.columns(len(talking) + (2 if mode == "doctors" else 1))
-    doctors = _ask_doctors(fw, seat_columns, mode)
+    title, sides = tested_seat(fw).title.capitalize(), {"": " on the left", "_right": " on the right"}
+    doctors = []
+    for column, (place, side) in zip(seat_columns, sides.items() if mode == "doctors" else [("", "")], strict=False):
+        with column:
+            doctors.append(ask_player("live", fw, role, human=mode == "one", label=f"{title}{side}", place=place))
     tested, plays_doctor = first_model(doctors), doctors[0] == "human"
     lead = doctors[0]  # its defaults are those of both sides: the patient stays when a second doctor comes
     with right_settings:
@@ -206,18 +205,6 @@ def _ask_campaigns(
     except UsageError as error:  # such as a persona that the patient cannot play
         return [], str(error)
     return campaigns, None
-
-
-def _ask_doctors(fw: Framework, columns: Sequence[DeltaGenerator], mode: str) -> list[str]:
-    """Ask for the player of the tested seat, or for two in the mode "doctors"."""
-    role, title = tested_seat(fw).role, tested_seat(fw).title.capitalize()
-    if mode != "doctors":
-        with columns[0]:
-            return [ask_player("live", fw, role, human=mode == "one")]
-    with columns[0]:
-        left = ask_player("live", fw, role, label=f"{title} on the left")
-    with columns[1]:
-        return [left, ask_player("live", fw, role, label=f"{title} on the right", place="_right")]
 
 
 def _ask_live_arms(fw: Framework, plays_doctor: bool) -> tuple[Arm, ...]:

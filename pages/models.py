@@ -173,22 +173,6 @@ def draw_connection(connection: Connection) -> None:
                 link("debugger", "Debug a case with it", "bug_report", doctor=connection.model)
 
 
-def models_table(models: list[ListedModel]) -> pd.DataFrame:
-    return pd.DataFrame(
-        [
-            {
-                "Model": model.spec.name,
-                "Shown as": model.spec.display or "",
-                "Yours": model.own,
-                "Address": model.spec.base_url or ("this machine" if model.spec.served_locally else ""),
-                "Key": _key_in_words(model),
-                "Prices": model.prices or "unknown",
-            }
-            for model in models
-        ]
-    )
-
-
 def _key_in_words(model: ListedModel) -> str:
     if model.missing_key:
         return f"missing: {model.missing_key}"
@@ -220,8 +204,19 @@ def draw_model_list() -> None:
                     args=(chosen,),
                     **only("local"),
                 )
+    table = [
+        {
+            "Model": model.spec.name,
+            "Shown as": model.spec.display or "",
+            "Yours": model.own,
+            "Address": model.spec.base_url or ("this machine" if model.spec.served_locally else ""),
+            "Key": _key_in_words(model),
+            "Prices": model.prices or "unknown",
+        }
+        for model in models
+    ]
     draw_table(
-        models_table(models),
+        pd.DataFrame(table),
         "models",
         on_row=lambda row: st.query_params.update(model=models[row].spec.name),
         download="",

@@ -41,7 +41,7 @@ from core.prompts import PromptPack
 def check_pack(pack: PromptPack) -> None:
     """Raise ``UsageError`` if a prompt pack has no prompt for beliefs."""
     if "belief" not in pack.prompts:
-        raise UsageError(f"The prompt pack {pack.name} has no belief.md: add one, or run without the probe.")
+        raise UsageError(f"The prompts {pack.name} have no belief.md: add one, or run without the probe.")
 
 
 class BeliefProbe:

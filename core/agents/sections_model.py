@@ -53,7 +53,7 @@ async def split_by_model(voice: Voice, pack: PromptPack, vignette: str) -> Async
         AnamnesisError: No reply can be read.
     """
     if "sections" not in pack.prompts:
-        raise UsageError(f"The prompt pack {pack.name} has no sections.md: add one, or split the vignette by rule.")
+        raise UsageError(f"The prompts {pack.name} have no sections.md: add one, or split the vignette by rule.")
     prompt = instruction_part(pack, "sections", vignette=vignette, sections=list(VIGNETTE_SECTIONS))
     request = Request("sections", [prompt], "profiler", "profile", lambda text: read_split(text, vignette), form=_Reply)
     async for item in ask(voice, pack, request):

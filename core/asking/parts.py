@@ -311,6 +311,6 @@ def check_picture_prompt(pack: PromptPack) -> None:
     """Raise ``UsageError`` if a prompt pack has no prompt for pictures; only cases with pictures need it."""
     if "picture" not in pack.prompts:
         raise UsageError(
-            f"The prompt pack {pack.name} has no picture.md, which cases with pictures need: add one, or run "
+            f"The prompts {pack.name} have no picture.md, which cases with pictures need: add one, or run "
             "without pictures."
         )

@@ -89,8 +89,8 @@ def persona_prompt(pack: PromptPack, persona: Persona, caregiver: bool) -> str:
     """Render the pack's prompt ``persona``; raise ``UsageError`` if the pack has none."""
     if "persona" not in pack.prompts:
         raise UsageError(
-            f"The prompt pack {pack.name} has no persona.md, which the persona '{persona}' needs: add one, as in "
-            "the shipped packs, or choose the plain persona."
+            f"The prompts {pack.name} have no persona.md, which the persona '{persona}' needs: add one, as in "
+            "the shipped prompts, or choose the plain persona."
         )
     return pack.render(
         "persona",

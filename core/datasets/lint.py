@@ -128,7 +128,7 @@ def _faults(case: Case, knowledge: Knowledge | None) -> Iterator[LintFinding]:
             if answer in choice.lower() and answer != choice.lower():
                 overlap = f"the answer {case.answer!r} is part of the choice {choice!r}"
                 yield LintFinding(
-                    key, "answer_in_other_choice", f"{overlap}: by the substring rule that is right, too", False
+                    key, "answer_in_other_choice", f"{overlap}: a rule that looks for the answer counts both", False
                 )
     if not case.choices:
         yield LintFinding(key, "missing_field", "there are no choices: mcq cannot be asked", False)

@@ -71,7 +71,7 @@ _DIALOGUE_ONLY = f"{_NO_MODEL} The dialogue before it is shown."
 _CLOSING = "The doctor is not asked again: the message that ended the conversation is its answer."
 _NOT_AGAIN = (
     "No model played this step, and this framework does not show what a model would be sent: to edit the messages, run "
-    "a trial with a model in this seat."
+    "a trial with a model in this role."
 )
 
 

@@ -41,7 +41,7 @@ from core.words import FORMAT, QUESTION_TYPE, ROLE, arm, how_it_ended
 E = TypeVar("E", bound=Event)
 LETTERS = "ABCD"
 _RULE: dict[Rule, str] = {
-    "mcq_loose": "substring rule",
+    "mcq_loose": "contains the choice",
     "mcq_strict": "strict rule",
     "mcq_graded": "grader",
     "mcq_many": "",
@@ -351,7 +351,7 @@ def provenance(document: Document) -> list[ProvenanceLine]:
         ),
         ProvenanceLine("Doctor", tuple(conversation.doctor for conversation in conversations)),
         ProvenanceLine(
-            "Prompt pack",
+            "Prompts",
             tuple(conversation.cast.prompt_pack if conversation.cast else UNKNOWN for conversation in conversations),
         ),
         ProvenanceLine(

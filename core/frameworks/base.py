@@ -327,13 +327,13 @@ def full_names(
     if foreign:
         *first, last = (seat.role for seat in framework_.seats)
         seats = f"{', '.join(first)} and {last}" if first else last
-        raise UsageError(f"--{foreign[0]} does not belong to {framework_.name}, whose seats are {seats}.")
+        raise UsageError(f"--{foreign[0]} does not belong to {framework_.name}, whose roles are {seats}.")
     full = {role: name for role, (name, _) in seating(framework_, names, registry, study or {}).items()}
     tested = tested_seat(framework_)
     full[tested.role] = full_name(tested.title, names[tested.role], registry, tested.rules)
     for seat in framework_.seats:
         if full[seat.role] == "human" and seat.no_human:
-            raise UsageError(f"A human cannot sit in the {seat.title}'s seat: {seat.no_human}.")
+            raise UsageError(f"A person cannot play the {seat.title}: {seat.no_human}.")
     return CastNames(**{**{role: names[role] for role in names}, **full})
 
 

@@ -193,7 +193,7 @@ def seated(
 def full_name(title: str, name: str, registry: Registry, rules: Sequence[str]) -> str:
     """Return the full name of a player; raise ``UsageError`` for an unknown name."""
     if not name:
-        raise UsageError(f"The {title}'s seat is empty: name a model.")
+        raise UsageError(f"Nobody plays the {title}: name a model.")
     if is_model(name):
         return registry.spec(name).name
     if name == "human":

@@ -108,7 +108,7 @@ def in_full(campaign: Campaign, registry: Registry, study: StudyCast | None = No
     ]
     if foreign:
         arms = ", ".join(f"{f}:{q}" for f, q in framework_.arms)
-        raise UsageError(f"The protocol {framework_.name} does not ask {', '.join(foreign)}: its arms are {arms}.")
+        raise UsageError(f"The protocol {framework_.name} does not ask {', '.join(foreign)}, but {arms}.")
     # seats that the framework lacks get a rule, which costs nothing
     missing = {role: rule for role, rule in REFERENCE.items() if seat_of(framework_, role) is None}
     names = full_names(framework_, campaign.names, registry, study)
@@ -409,7 +409,7 @@ def header_of(
     if not many and any(question_type == "mcq_many" for _, question_type in campaign.arms):
         raise UsageError(
             f"No question of {campaign.case_set} has choices, so that there are none to offer under mcq_many: leave it "
-            "out of the arms."
+            "out."
         )
     created = time.time() if now is None else now
     # the fingerprint covers everything that can change results; of the prompts the whole packs, as in version 0.6
@@ -546,7 +546,7 @@ def campaign_of(header: RunHeader) -> Campaign:
     )
     if changed := changed_prompts(campaign, header):
         raise AnamnesisError(
-            f"The prompts of {', '.join(changed)} in the prompt pack {header.prompt_pack} have changed since run "
+            f"The prompts of {', '.join(changed)} in {header.prompt_pack} have changed since run "
             f"{header.run_id} began ({header.prompt_hash} then, {campaign.pack.hash} now): restore them, or start a "
             "new run."
         )

@@ -226,8 +226,8 @@ class Regrading(AskJob[ToGrade]):
         runs = [run for run in runs if run.answers]
         if not runs and self.of == "closing":
             raise Missing(
-                "There is no conversation whose closing diagnosis can be graded: a campaign needs an arm with free "
-                "responses after the conversation.",
+                "There is no conversation whose closing diagnosis can be graded: a campaign needs free responses "
+                "after the conversation.",
                 CAMPAIGN,
                 RELEASE,
             )

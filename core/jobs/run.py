@@ -211,9 +211,9 @@ def carry_out(
 async def _carry_out(header: RunHeader, registry: Registry, options: Options, play_trials: PlayTrials) -> RunOutcome:
     campaign = campaign_of(header)
     if human_seats(campaign.names):
-        raise UsageError("A campaign cannot wait for a human: seat humans on the Live page.")
+        raise UsageError("A campaign cannot wait for a person: people play on Live consultation.")
     if registry.batch and campaign.framework.has_conversation(campaign.tested, campaign.arms):
-        raise UsageError("A dialogue cannot wait for batches: leave --batch out, or ask in arms of the vignette only.")
+        raise UsageError("A dialogue cannot wait for batches: leave --batch out, or ask only about the vignette.")
     stop = Stop()
     store = Store()
     with running(header.run_id) as stop_file:
@@ -291,7 +291,7 @@ def check_prompts(campaign: Campaign) -> None:
 def check_startable(campaign: Campaign, registry: Registry, options: Options) -> None:
     """Raise ``UsageError`` if a run could not start: a human seat, an unknown price, prompts, pictures, a key."""
     if human_seats(campaign.names):
-        raise UsageError("A campaign cannot wait for a human: seat humans on the Live page.")
+        raise UsageError("A campaign cannot wait for a person: people play on Live consultation.")
     check_budget(options.budget_usd, _specs(campaign, registry))
     check_prompts(campaign)
     check_pictures(campaign, registry)

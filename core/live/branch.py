@@ -253,8 +253,8 @@ def _changes(plan: BranchPlan, origin: Origin, campaign: Campaign, header: RunHe
         )
         yield f"{(extra_of(info, 'label') or name.replace('_', ' ')).lower()} {new} instead of {was}"
     if header.prompt_pack != origin.run.prompt_pack:
-        yield f"prompt pack {header.prompt_pack} instead of {origin.run.prompt_pack}"
+        yield f"prompts {header.prompt_pack} instead of {origin.run.prompt_pack}"
     elif header.prompt_hash != origin.run.prompt_hash:
-        yield f"prompt pack {header.prompt_pack} as it is now"
+        yield f"prompts {header.prompt_pack} as they are now"
     if campaign.seed != origin.seed:
         yield f"seed {campaign.seed} instead of {origin.seed}"

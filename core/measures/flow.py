@@ -212,7 +212,7 @@ def _why_no_conversation(trial: TrialCount) -> str:
         return ""
     if trial.status == "failed":
         return f"trial broken off: {failure or 'reason not stored'}"
-    return "no conversation: the arms do not need one"
+    return "no conversation: no question needs one"
 
 
 _FAILURE = {
@@ -249,7 +249,7 @@ def _answer_stages(runs: Sequence[Run], counts: FlowCounts) -> Iterator[Stage]:
         n,
         _counts(+broken),
         parts=_arm_counts(requested),
-        basis="trials played × their arms, also after a broken conversation",
+        basis="trials played × their questions, also after a broken conversation",
     )
     lost = Counter({reason: number for reason, number in counts.invalid.items() if reason not in COUNTED})
     yield Stage(

@@ -186,11 +186,11 @@ def check_pack_name(name: str) -> None:
     """Raise ``UsageError`` for a name that a pack of the user cannot have."""
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"{name!r} is no name for a prompt pack: take up to 64 letters, digits, dots, dashes and underscores, "
+            f"{name!r} is no name for prompts: take up to 64 letters, digits, dots, dashes and underscores, "
             "beginning with a letter or digit."
         )
     if (paths.PROMPTS / name).is_dir():
-        raise UsageError(f"The name {name!r} belongs to a prompt pack of the project: choose another one.")
+        raise UsageError(f"The name {name!r} belongs to prompts of the project: choose another one.")
 
 
 def pack_place(name_or_folder: str) -> str:
@@ -210,12 +210,12 @@ def load_pack(name_or_folder: str, needed: tuple[str, ...] = ()) -> PromptPack:
     folder = _folder_of(name_or_folder)
     if not _is_folder(folder):
         names = ", ".join(place.name for place in pack_places())
-        raise UsageError(f"There is no prompt pack {name_or_folder!r}: give one of {names}, or a folder.")
+        raise UsageError(f"There are no prompts {name_or_folder!r}: give one of {names}, or a folder.")
     files = sorted(folder.glob("*.md"))
     prompts = {path.stem: read_prompt(path) for path in files}
     missing = [name for name in needed if name not in prompts]
     if missing:
-        raise UsageError(f"The prompt pack {folder} lacks {', '.join(f'{m}.md' for m in missing)}.")
+        raise UsageError(f"The prompts {folder} have no {', '.join(f'{m}.md' for m in missing)}.")
     return PromptPack(folder.name, _hash_of(files), prompts, folder)
 
 
@@ -314,7 +314,7 @@ def _folder_of(name_or_folder: str) -> Path:
     shipped = next((place for place in places if is_name and _is_folder(place)), places[0])
     if is_name and _is_folder(shipped) and _is_folder(own):
         raise UsageError(
-            f"Your prompt pack {own} has the name of a pack of the project: rename its folder, so that it is clear "
+            f"Your prompts {own} have the name of prompts of the project: rename its folder, so that it is clear "
             "which one is meant."
         )
     if is_name and (_is_folder(shipped) or _is_folder(own)):

@@ -107,7 +107,7 @@ FIGURES: Mapping[str, Section] = {
     "memorisation": Section("Completions that are similar to the original", memorisation),
     "memorised_accuracy": Section("Accuracy with and without flagged cases", memorisation, {"part": "accuracy"}),
     "spend": Section("Calls, tokens and cost", spend),
-    "settings": Section("Seats and settings of the conditions", set_up.settings),
+    "settings": Section("Roles and settings of the conditions", set_up.settings),
     "served": Section("Served models and dates", set_up.served),
     "dates": Section("Runs and their dates", set_up.dates),
     "hypotheses": Section("Hypotheses, and what was done differently", set_up.hypotheses),
@@ -199,12 +199,12 @@ def _permission(facts: EvaluationFacts) -> list[str]:
 
 def _without_tested_model(facts: EvaluationFacts) -> str:
     tested = any(_is_language_model(run.doctor) for run in facts.runs)
-    return "" if tested else "Rules or people play the tested seat: no language model was tested."
+    return "" if tested else "Rules or people play the tested role: no language model was tested."
 
 
 def _without_model(facts: EvaluationFacts) -> str:
     seats = (name for run in facts.runs for name in (run.doctor, *other_seats(run).values()))
-    return "" if any(map(_is_language_model, seats)) else "Rules or people play every seat: no model has a prompt."
+    return "" if any(map(_is_language_model, seats)) else "Rules or people play every role: no model has a prompt."
 
 
 def _is_language_model(name: str) -> bool:
@@ -249,7 +249,7 @@ PARTS: Mapping[str, Part] = {
         "Dates of the runs", "The dates on which the models were asked.", ("dates",), open_if=("run", "first")
     ),
     "settings": Part(
-        "Seats and settings", "Every seat with its model, sampling, caps and seeds.", ("settings",), _sampling
+        "Roles and settings", "Every role with its model, sampling, limits and seeds.", ("settings",), _sampling
     ),
     "access": Part(
         "Access to the models",
@@ -303,7 +303,7 @@ PARTS: Mapping[str, Part] = {
         "Graders",
         "Who judged the answers.",
         ("settings",),
-        lambda facts: ["The grader among the seats judges free responses; rules judge choices."],
+        lambda facts: ["The grader judges free responses; rules judge choices."],
     ),
     "agreement": Part(
         "Agreement and calibration of judges",

@@ -3,28 +3,30 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
 
 import pandas as pd
 import streamlit as st
 
+from core.case import Case
 from core.datasets.licences import texts_may_leave
 from core.datasets.lint import LintFinding
 from core.export.withheld import case_without_text
 from core.images import local_images
+from core.measures.case_views import CaseView
 from core.measures.registry import case_views
+from core.store.database import Store
 from core.text.demographics import age_and_sex
 from core.text.profiles import REASONS
 from core.text.questions import question_kind
-from pages.cases.declared import draw_of_case
-from pages.cases.labels import draw_label_editor, draw_labels_of
+from pages.cases.labels import ask_question, draw_editor, draw_labels_of
 from pages.cases.profile import draw_profile
 from pages.cases.sets import CaseEntry
 from pages.kit.case.pictures import draw_pictures
+from pages.kit.cases import clear_parameters
 from pages.kit.controls import choose, choose_several, filter_popover
 from pages.kit.empty import draw_no_match
 from pages.kit.export_menu import draw_with_cases, with_cases_key
-from pages.kit.look import ASKS_FOR, fault_words, maker_words, plain, reason_words
+from pages.kit.look import ASKS_FOR, fault_words, first_words, maker_words, plain, reason_words
 from pages.kit.names import case_name
 from pages.kit.navigation import link
 from pages.kit.tables import draw_pager, draw_steps, draw_table, offer_csv, page_asked
@@ -137,15 +139,14 @@ def ask_matches(entries: Sequence[CaseEntry]) -> list[CaseEntry]:
     return [entry for entry in entries if fits(entry, (words or "").strip(), **chosen)]
 
 
-def first_page() -> None:
-    st.query_params.pop(PAGE_NAME, None)
+first_page = partial(clear_parameters, PAGE_NAME)
 
 
 _NAMES_THE_ANSWER = ("answer_leaked", "answer_not_among_choices")
 
 
 def draw_case(name: str, case_key: str, entries: Sequence[CaseEntry], matches: Sequence[CaseEntry]) -> None:
-    """Draw the case in the URL, with links to its neighbours among the ``matches``."""
+    """Draw a case, with links to its neighbours among the ``matches`` of the list."""
     entry = next((entry for entry in entries if entry.case.case_key == case_key), None)
     with st.container(horizontal=True, vertical_alignment="center"):
         draw_steps([match.case.case_key for match in matches], case_key, "case", PAGE_NAME, PAGE)
@@ -173,10 +174,17 @@ def draw_case(name: str, case_key: str, entries: Sequence[CaseEntry], matches: S
     st.caption(" · ".join(f"{label}: {plain(text)}" for label, text in provenance.items() if text))
     panels: dict[str, Callable[[], None]] = {
         "Profile": lambda: draw_profile(entry),
-        **{view.title: partial(draw_of_case, view, case) for view in case_views() if view.of_case},
-        "Labels": lambda: draw_label_editor(name, [entry]),
+        **{view.title: partial(draw_view_of, view, case) for view in case_views() if view.of_case},
+        "Labels": lambda: draw_editor(name, [entry], ask_question()),
     }
     panels[choose("Panel", list(panels), "cases_panel", shape="segments", hidden=True)]()
+
+
+def draw_view_of(view: CaseView, case: Case) -> None:
+    if view.of_case is not None:
+        words, rows = view.of_case(Store(), case)
+        st.caption(plain(words))
+        st.dataframe(list(rows), hide_index=True, height="content", alt=f"{view.title} of this case")
 
 
 def _draw_question(entry: CaseEntry) -> bool:
@@ -223,13 +231,6 @@ def _draw_findings(findings: Sequence[LintFinding], answer_shown: bool) -> None:
             st.markdown(f":gray[:material/info: {words}]")
 
 
-def draw_opened(name: str, case_key: str, entries: Sequence[CaseEntry]) -> None:
-    """Draw a case, with the filters of the list folded up: its neighbours are those that they leave."""
-    with st.expander("Find cases", icon=":material/search:", key="cases_find"):
-        matches = ask_matches(entries)
-    draw_case(name, case_key, entries, matches)
-
-
 def draw_cases(name: str, entries: Sequence[CaseEntry]) -> None:
     """Ask for the filters, and draw the list."""
     matches = ask_matches(entries)
@@ -246,13 +247,15 @@ def draw_cases(name: str, entries: Sequence[CaseEntry]) -> None:
         "Case": st.column_config.TextColumn(pinned=True, width=160),
         "Vignette": st.column_config.TextColumn(width="large"),
     }
-
-    def choose(row: int) -> None:
-        st.query_params["case"] = page_entries[row].case.case_key
-
-    height: int | Literal["content"] = 560 if len(page_entries) > 15 else "content"
-    alt = "Matching cases"
-    draw_table(cases_table(page_entries), "cases_list", columns, on_row=choose, height=height, download="", alt=alt)
+    draw_table(
+        cases_table(page_entries),
+        "cases_list",
+        columns,
+        on_row=lambda row: st.query_params.update(case=page_entries[row].case.case_key),
+        height=560 if len(page_entries) > 15 else "content",
+        download="",
+        alt="Matching cases",
+    )
     with st.container(horizontal=True, vertical_alignment="center"):
         if not all(texts_may_leave(entry.case) for entry in matches):
             draw_with_cases(f"{name}_cases")
@@ -279,36 +282,22 @@ def cases_table(entries: Sequence[CaseEntry], *, full: bool = False) -> pd.DataF
                 "Specialty": entry.specialty,
                 "Patient": age_and_sex(entry.case),
                 "Asks for": ASKS_FOR[question_kind(entry.case)],
-                "Vignette": entry.case.vignette if full else _beginning(entry.case.vignette),
-                **(_question_columns(entry) if full else {}),
+                "Vignette": entry.case.vignette if full else first_words(entry.case.vignette, 160),
+                **(
+                    {
+                        "Question": entry.case.question,
+                        "Choices listed": "\n".join(f"{a}. {choice}" for a, choice in entry.case.letters.items()),
+                        "Right answer": entry.case.answer,
+                    }
+                    if full
+                    else {}
+                ),
                 "Choices": len(entry.case.choices),
                 **({"Picture": PICTURED[pictured(entry)]} if any_picture else {}),
-                "Suitability": suitability_words(entry),
+                "Suitability": _STATES[suitability(entry)],
                 "Profile": maker_words(profile_maker) if (profile_maker := maker(entry)) != _NONE else None,
                 "Findings": "; ".join(dict.fromkeys(fault_words(finding.fault) for finding in entry.findings)),
             }
             for entry in entries
         ]
     )
-
-
-def suitability_words(entry: CaseEntry) -> str:
-    """Return the suitability of a case in words: ✓ suitable, ✗ with the reason, or – not assessed."""
-    state = suitability(entry)
-    if state == UNKNOWN:
-        return "– Not assessed"
-    return "✓ Suitable" if state == SUITABLE else f"✗ {reason_words(state)}"
-
-
-def _question_columns(entry: CaseEntry) -> dict[str, str]:
-    case = entry.case
-    choices = "\n".join(f"{letter}. {choice}" for letter, choice in case.letters.items())
-    return {"Question": case.question, "Choices listed": choices, "Right answer": case.answer}
-
-
-_BEGINNING_CHARS = 160
-
-
-def _beginning(text: str) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= _BEGINNING_CHARS else f"{flat[:_BEGINNING_CHARS].rstrip()}…"

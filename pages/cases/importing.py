@@ -13,6 +13,7 @@ import streamlit as st
 
 from core.access import allowed_path
 from core.callbacks import ProgressCallback, StopCallback
+from core.datasets.archive import ArchiveLimits
 from core.datasets.importing import ImportedDataset, credited, import_file, list_in, name_of, preview_of, would_replace
 from core.datasets.readers import FORMATS, read_cases
 from core.datasets.readers.engine import chosen_format
@@ -20,19 +21,24 @@ from core.datasets.readers.files import LIMITS, FileRows, Record
 from core.datasets.readers.formats.plain import FIRST, guess_columns, has_needed_columns
 from core.datasets.reading import ImportPreview, ReadCases, Remark
 from core.errors import AnamnesisError, UsageError
+from core.frameworks.base import frameworks
+from core.frameworks.release import Release
 from core.images import MAX_BYTES, MAX_PIXELS
-from core.jobs.background import Job, begin, job_at, remove_job
+from core.jobs.background import Job, begin, begin_import, importing, job_at, remove_job
+from core.jobs.release.importing import ImportReport, report_lines
 from core.store.database import Store
 from core.store.queries.case_labels import add_labels_of_file
 from core.text.demographics import age_and_sex
+from pages.kit.controls import choose
 from pages.kit.jobs import draw_work
-from pages.kit.look import counted, plain
+from pages.kit.look import counted, first_words, plain
+from pages.kit.names import model_name
+from pages.kit.navigation import link
+from pages.kit.page import draw_fold
 from pages.kit.tables import draw_table
-from pages.kit.visitor import draw_button
+from pages.kit.visitor import draw_button, only
 
 T = TypeVar("T")
-_READING_KEY = "data_read"
-"""Session key of the last reading and the choices that it was made with."""
 _WAIT_S = 1.5
 """Seconds to wait for a file before its progress is drawn."""
 _PREVIEW_ROWS = 5
@@ -103,18 +109,12 @@ def ask_file(
 def read_file(file: CaseFile, dataset: str, format_: str, columns: Mapping[str, str]) -> ReadCases | None:
     """Read the file, once for each set of choices; draw the progress and return ``None`` while reading a large file."""
     key = ("read", file.stamp, dataset, format_, *sorted(columns.items()))
-    if (last := st.session_state.get(_READING_KEY)) and last[0] == key:
-        reading: ReadCases = last[1]
-        return reading
 
     def read(on_progress: ProgressCallback, should_stop: StopCallback) -> ReadCases:
         with file.on_disk() as path, list_in(path) as list_path:
             return read_cases(list_path, dataset, format_, dict(columns), on_progress, should_stop)
 
-    result = _result_of(key, read, f"Reading {file.name}")
-    if result is not None:
-        st.session_state[_READING_KEY] = key, result
-    return result
+    return _result_of(key, read, f"Reading {file.name}")
 
 
 def _result_of(key: tuple[object, ...], task: Callable[[ProgressCallback, StopCallback], T], title: str) -> T | None:
@@ -131,7 +131,6 @@ def _result_of(key: tuple[object, ...], task: Callable[[ProgressCallback, StopCa
         )
         return None
     if work.result is not None:
-        remove_job(key)
         return work.result
     st.button("Try again", icon=":material/refresh:", key="cases_again", on_click=remove_job, args=(key,))
     raise AnamnesisError(work.error or "")
@@ -182,26 +181,9 @@ _PARTS = {
 
 
 def draw_import(sizes: Mapping[str, int]) -> None:
-    """Draw the import, folded up; ``sizes`` are the numbers of cases by data set."""
-    box = st.expander(
-        "Import cases",
-        icon=":material/upload_file:",
-        on_change="rerun",
-        key="cases_import",
-        expanded=bool(st.query_params.get("import")),
-    )
-    if not box.open:
-        return
-    with box:
-        titles = ", ".join(plain(form.title) for form in FORMATS.values() if form.name != PLAIN)
-        st.caption(f"Detects {titles}. For any other table, name its columns.")
-        try:
-            _draw_steps(sizes)
-        except AnamnesisError as error:
-            st.error(plain(str(error)), icon=":material/error:")
-
-
-def _draw_steps(sizes: Mapping[str, int]) -> None:
+    """Draw the import of cases; ``sizes`` are the numbers of cases by data set."""
+    titles = ", ".join(plain(form.title) for form in FORMATS.values() if form.name != PLAIN)
+    st.caption("Formats are detected. For any other table, name its columns.", help=f"Detected: {titles}.")
     help_ = (
         f"Also compressed (.gz, .bz2, .xz). With pictures: an archive of the list and the pictures at the paths in it. "
         f"Limits: {LIMITS}; a picture {MAX_BYTES // 1024**2} MB and {MAX_PIXELS // 1_000_000} million pixels. Larger "
@@ -387,6 +369,7 @@ def _ask_and_import(
         result = _result_of(key, run_import, f"Importing {file.name}")
         if result is None:
             return
+        remove_job(key)
         remarks = f"; {counted(len(result.findings), 'finding')}" if result.findings else ""
         imported = f"Imported {counted(len(result.reading.cases), 'case')}{remarks}."
         st.session_state["cases_told"] = f"{imported} {result.replaced}".strip()
@@ -395,7 +378,66 @@ def _ask_and_import(
 
 
 def _short(value: object) -> str | None:
-    if value is None:
-        return None
-    text = " ".join(str(value).split())
-    return text if len(text) <= 200 else f"{text[:200]}…"
+    return None if value is None else first_words(str(value), 200)
+
+
+_ARCHIVES = ["zip", "tar", "gz", "tgz", "xz", "txz", "bz2"]
+_LIMITS = ArchiveLimits(way_out="Unpack it yourself, and give the path of its folder.")
+_OPEN = "release"
+"""URL parameter that opens the form."""
+
+
+def draw_release() -> None:
+    """Draw the import of a release, folded up; draw its progress while an import runs."""
+    published = (framework.publication.release for framework in frameworks().values())
+    releases = {release.name: release for release in published if release}
+    busy = next(
+        (name for name, release in releases.items() if (work := importing(Store(), release)) and work.running), None
+    )
+    several = len(releases) > 1
+
+    def draw() -> None:
+        names = {name: release.about for name, release in releases.items()}
+        name = busy or (
+            choose("Release", list(releases), "cases_release_of", names=names) if several else next(iter(releases))
+        )
+        release = releases[name]
+        work = importing(Store(), release)
+        if work is not None and work.running:
+            words = ("Reading case files", "Unpacking…", "cases_release", "files")
+            st.fragment(draw_work, run_every=0.5)(work, *words, figures=False, stopped="Nothing is imported then.")
+            return
+        if work is not None and work.error:
+            st.error(plain(work.error), icon=":material/error:")
+        if work is not None and work.result is not None:
+            draw_report(work.result, release)
+        st.caption(
+            "A folder or archive (zip, tar) of the authors’ repository; its conversations become runs.",
+            help="A second import reads only what has changed.",
+        )
+        file = ask_file("cases_release", "An archive of the repository", _ARCHIVES, folders=True)
+        if file is not None and st.button(
+            "Import it", type="primary", icon=":material/upload_file:", key="cases_release_go", **only("run")
+        ):
+            begin_import(Store(), release, file.on_disk, file.name, _LIMITS)
+            st.query_params[_OPEN] = "yes"  # stay open after the import, to show its report
+            st.rerun()
+
+    title = "Import conversations that authors released" if several else f"Import {next(iter(releases.values())).about}"
+    draw_fold(title, draw, "cases_release", "inventory_2", open_=busy is not None or _OPEN in st.query_params)
+
+
+def draw_report(report: ImportReport, release: Release) -> None:
+    """Draw the result of an import, with links to the pages that show it."""
+    trials = sum(model.trials for model in report.models)
+    models = ", ".join(model_name(model.label) for model in report.models)
+    summary = f"Imported {trials:,} trials of {plain(models)}" if trials else "Already imported"
+    st.success(f"{summary}, on {report.cases:,} cases.", icon=":material/check:")
+    with st.container(horizontal=True):
+        link("accuracy", "Accuracy", "bar_chart")
+        link("conversations", "Conversations", "forum", conversations_part="Conversations")
+        link("runs", "Runs", "play_arrow")
+        link("compare", "Compare two", "compare_arrows")
+        link("cases", "Its cases", "database", dataset=release.name)
+    with st.expander("Details of the import", icon=":material/list:", expanded=bool(report.quarantined)):
+        st.markdown("\n".join(f"- {plain(line.strip())}" for line in report_lines(report, release)))

@@ -9,7 +9,6 @@ import streamlit as st
 
 from core import access
 from core.datasets.select import without_specialty
-from core.errors import AnamnesisError
 from core.jobs.judge import Judging, asked_of_models
 from core.judging.form import forms
 from core.store.database import Store
@@ -18,7 +17,7 @@ from core.store.tables import CaseLabelRow
 from pages.cases.sets import CaseEntry
 from pages.kit.controls import choose
 from pages.kit.jobs import draw_judging
-from pages.kit.look import LABEL_FIELD, counted, maker_words, plain
+from pages.kit.look import LABEL_FIELD, counted, first_words, maker_words, plain, show_errors
 from pages.kit.names import model_name
 from pages.kit.visitor import only
 
@@ -66,7 +65,7 @@ def draw_labels(name: str, entries: Sequence[CaseEntry]) -> None:
         help="Nothing that a patient or doctor is told changes. Every answer is stored with who gave it and when; the "
         "newest counts.",
     )
-    question = _ask_question()
+    question = ask_question()
     _draw_job(name, entries, question)
     by_model = [entry for entry in entries if _is_by_model(entry, question)]
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -74,14 +73,14 @@ def draw_labels(name: str, entries: Sequence[CaseEntry]) -> None:
         words = st.text_input(
             "Search", key="cases_labels_words", bind="query-params", placeholder="An id, or words in a case", width=320
         )
-    shown = [entry for entry in (by_model if only_models else entries) if _contains(entry, words.strip().lower())]
+    shown = [
+        entry
+        for entry in (by_model if only_models else entries)
+        if words.strip().lower() in f"{entry.case.case_key} {entry.specialty} {entry.case.vignette}".lower()
+    ]
     if len(shown) > _FEW:
         st.caption(f"The first {_FEW:,} of {len(shown):,} cases: search for the others.")
-    _draw_editor(name, shown[:_FEW], question)
-
-
-def _contains(entry: CaseEntry, words: str) -> bool:
-    return words in f"{entry.case.case_key} {entry.specialty} {entry.case.vignette}".lower()
+    draw_editor(name, shown[:_FEW], question)
 
 
 def _is_by_model(entry: CaseEntry, question: LabelField) -> bool:
@@ -102,16 +101,12 @@ def _draw_job(name: str, entries: Sequence[CaseEntry], question: LabelField) -> 
             draw_judging(Judging(form, data=name), f"cases_label_{question}")
 
 
-def draw_label_editor(name: str, entries: Sequence[CaseEntry]) -> None:
-    """Ask for a question, and draw its answers to be changed."""
-    _draw_editor(name, entries, _ask_question())
-
-
-def _ask_question() -> LabelField:
+def ask_question() -> LabelField:
     return choose("Question", LABEL_FIELDS, "cases_label", names=LABEL_FIELD, shape="segments")
 
 
-def _draw_editor(name: str, entries: Sequence[CaseEntry], question: LabelField) -> None:
+def draw_editor(name: str, entries: Sequence[CaseEntry], question: LabelField) -> None:
+    """Draw the answers to a question about each case, to be changed."""
     before = [_cells(entry, question) for entry in entries]
     column, allowed = st.column_config, ALLOWED.get(question)
     if allowed is None:
@@ -150,14 +145,11 @@ def _draw_editor(name: str, entries: Sequence[CaseEntry], question: LabelField) 
         )
     if not (save or confirm):
         return
-    try:
+    with show_errors(icon=":material/error:"):
         after = edited["Answer"].astype(object).where(edited["Answer"].notna(), None)
         saved = add_labels(Store(), changes(entries, question, list(after), by.strip(), reason, confirm=confirm))
-    except AnamnesisError as error:
-        st.error(plain(str(error)), icon=":material/error:")
-        return
-    st.session_state["cases_told"] = f"Saved {counted(saved, 'answer')}."
-    st.rerun()
+        st.session_state["cases_told"] = f"Saved {counted(saved, 'answer')}."
+        st.rerun()
 
 
 def _cells(entry: CaseEntry, question: LabelField) -> dict[str, Any]:
@@ -168,7 +160,7 @@ def _cells(entry: CaseEntry, question: LabelField) -> dict[str, Any]:
         "Answer": answer_of(entry, question) or None,
         "By": _maker(answered) if answered else "data set",
         "Because": answered.note if answered else "",
-        "Vignette": " ".join(entry.case.vignette.split())[:120],
+        "Vignette": first_words(entry.case.vignette, 120),
     }
 
 

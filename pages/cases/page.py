@@ -3,33 +3,90 @@
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Literal
+from typing import Any
 
 import pandas as pd
 import streamlit as st
 
+from core.case import Case
 from core.datasets import imported
 from core.datasets.imported import DatasetInfo
 from core.datasets.library import DATASET as LIBRARY
+from core.jobs.ask_job import AskJob, job_of, jobs
 from core.measures.case_distribution import DISTRIBUTION
+from core.measures.case_views import CaseView
 from core.measures.registry import case_views
 from core.store.database import Store
 from core.store.queries.profiles import delete_profiles
 from core.store.selection import Selection
-from pages.cases.cases import draw_cases, draw_opened
-from pages.cases.declared import draw_by_set, draw_published, draw_view
-from pages.cases.importing import draw_import, remarks_table
+from pages.cases.cases import ask_matches, draw_case, draw_cases
+from pages.cases.importing import draw_import, draw_release, remarks_table
 from pages.cases.labels import draw_labels
-from pages.cases.release import draw_release
 from pages.cases.rubrics import draw_rubric_files
-from pages.cases.sets import Overview, case_entries, overviews, saved_profiles
+from pages.cases.sets import CaseEntry, Overview, case_entries, overviews, saved_profiles
 from pages.kit.cases import clear_parameters
-from pages.kit.look import counted, maker_words, plain
+from pages.kit.controls import choose, choose_several
+from pages.kit.jobs import draw_judging
+from pages.kit.look import FIELD, REASON, counted, maker_words, plain
 from pages.kit.names import dataset_name
-from pages.kit.page import draw_tabs, show
-from pages.kit.section import draw_section
+from pages.kit.page import draw_fold, draw_tabs, show
+from pages.kit.section import draw_section, section_result
 from pages.kit.tables import draw_table
 from pages.kit.visitor import only
+
+_SAMPLE = 500
+"""Cases that a slow view reads at once."""
+_WORDS: dict[str, str] = {**REASON, **{str(field): words for field, words in FIELD.items()}}
+
+
+def draw_view(view: CaseView, name: str, entries: Sequence[CaseEntry]) -> None:
+    """Draw the figures of a data set, what was published of it, and the form that makes the data."""
+    without = view.assessed and all(entry.generated is None for entry in entries)
+    options: dict[str, Any] = {"dataset": (name,)}
+    if view.slow and len(entries) > _SAMPLE:
+        label = f"All {len(entries):,} cases"
+        every = st.toggle(label, key="cases_items_all", bind="query-params", help=f"Otherwise a sample of {_SAMPLE}.")
+        options |= {} if every else {"limit": _SAMPLE}
+    if view.printed is not None and (printed := view.printed(name)):
+        st.info(f"**Published** ({view.source}): {plain(printed)}.", icon=":material/menu_book:")
+    if without:
+        st.info(view.empty, icon=":material/person_search:")
+    drawn = False
+    for key, section in () if without else view.sections.items():
+        if section_result(section, Selection(), {**section.options, **options}).rows:
+            names = {name: dataset_name(name), **(_WORDS if view.assessed else {})}
+            draw_section(section, Selection(), options=options, names=names, name=f"{name}-{key}", titled=drawn)
+            drawn = True
+    if view.about:
+        st.caption(view.about)
+    kinds = {kind.title: kind for kind in (jobs()[job] for job in view.jobs)}
+    open_ = without or any(job_of(kind, name) for kind in kinds.values())
+    with st.expander("Make them by a model", icon=":material/person_add:", expanded=open_, key=f"cases_make_{open_}"):
+        _draw_making(kinds, tuple(entry.case for entry in entries))
+
+
+def _draw_making(kinds: dict[str, type[AskJob[Any]]], cases: tuple[Case, ...]) -> None:
+    title = next(iter(kinds))
+    if len(kinds) > 1:
+        title = choose("Make", list(kinds), "cases_make_kind", bound=False, shape="segments")
+    help_ = "Also for cases that this model was asked about; the new result counts."
+    again = st.checkbox("Make existing ones again", key="cases_make_again", help=help_)
+    draw_judging(kinds[title](cases, "", again), "cases_make")  # type: ignore[arg-type,call-arg]
+
+
+def draw_by_set(view: CaseView, assessed: Sequence[str]) -> None:
+    """Draw figures of several data sets next to each other."""
+    sets = {name: dataset_name(name) for name in assessed}
+    chosen = choose_several("Data sets", list(sets), "cases_suitable_sets", names=sets) or tuple(sets)
+    for key, section in view.by_set.items():
+        draw_section(section, Selection(), options={"dataset": chosen}, names={**sets, **_WORDS}, name=f"data-{key}")
+
+
+def draw_published(view: CaseView) -> None:
+    if view.table is not None:
+        with st.expander("What a paper reports of published data sets", icon=":material/menu_book:"):
+            st.dataframe(list(view.table()), hide_index=True, key="cases_published")
+            st.caption(f"**Published** ({view.source}), in the words of the text; not computed from this database.")
 
 
 def draw_data_sets(data_sets: Sequence[Overview]) -> None:
@@ -45,10 +102,6 @@ def draw_data_sets(data_sets: Sequence[Overview]) -> None:
         "Assessed": number(format="localized", help="Cases whose suitability was assessed."),
         "Imported": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm"),
     }
-
-    def choose(row: int) -> None:
-        st.query_params["dataset"] = data_sets[row].name
-
     rows = (
         {
             "Data set": dataset_name(data_set.name),
@@ -68,8 +121,14 @@ def draw_data_sets(data_sets: Sequence[Overview]) -> None:
     )
     counts = ("Cases", "Specialties", "With picture", "Rejected", "Findings", "Assessed")
     table = pd.DataFrame(rows).astype(dict.fromkeys(counts, "Int64"))
-    height: int | Literal["content"] = "content" if len(data_sets) <= 12 else 460
-    draw_table(table, "data_sets", columns, on_row=choose, height=height, alt="Data sets")
+    draw_table(
+        table,
+        "data_sets",
+        columns,
+        on_row=lambda row: st.query_params.update(dataset=data_sets[row].name),
+        height="content" if len(data_sets) <= 12 else 460,
+        alt="Data sets",
+    )
     total = sum(data_set.cases for data_set in data_sets)
     st.caption(f"{counted(total, 'case')}. Choose a row to see its cases.")
 
@@ -202,9 +261,11 @@ def draw_page() -> None:
     for view in views if len(assessed) > 1 else ():
         if view.by_set:
             draw_by_set(view, assessed)
-    draw_import({data_set.name: data_set.cases for data_set in data_sets})
+    sizes = {data_set.name: data_set.cases for data_set in data_sets}
+    importing = bool(st.query_params.get("import"))
+    draw_fold("Import cases", partial(draw_import, sizes), "cases_import", "upload_file", open_=importing)
     draw_release()
-    draw_rubric_files()
+    draw_fold("Rubrics", draw_rubric_files, "cases_rubrics", "rule", open_="rubrics" in st.query_params)
     for view in views:
         draw_published(view)
 
@@ -231,7 +292,9 @@ def draw_data_set(data_set: Overview) -> None:
         return
     entries = case_entries(data_set.name)
     if opened := st.query_params.get("case"):
-        draw_opened(data_set.name, opened, entries)
+        with st.expander("Find cases", icon=":material/search:", key="cases_find"):
+            matches = ask_matches(entries)
+        draw_case(data_set.name, opened, entries, matches)
         return
     sections: dict[str, Callable[..., None]] = {
         "Cases": lambda: draw_cases(data_set.name, entries),

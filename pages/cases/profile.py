@@ -8,14 +8,14 @@ import pandas as pd
 import streamlit as st
 
 from core.case import Case, Fact, FactSection, Profile
-from core.errors import AnamnesisError
 from core.frameworks.base import frameworks
 from core.store.database import Store
 from core.store.queries.profiles import StoredProfile, add_profiles, profile_versions
 from core.text.profiles import OWN, WITHOUT_PROFILE, Generated
 from pages.cases.sets import CaseEntry
-from pages.kit.look import PARTS, REASON_HELP, SECTION, maker_words, plain, reason_words
+from pages.kit.look import PARTS, REASON_HELP, SECTION, maker_words, plain, reason_words, show_errors
 from pages.kit.navigation import link
+from pages.kit.page import draw_fold
 from pages.kit.visitor import only
 
 
@@ -50,13 +50,10 @@ def draw_profile(entry: CaseEntry) -> None:
 
 
 def save_profile(case: Case, generated: Generated) -> None:
-    try:
+    with show_errors():
         with Store().write() as connection:
             add_profiles(connection, [(case, generated)])
-    except AnamnesisError as error:
-        st.error(plain(str(error)))
-        return
-    st.rerun()
+        st.rerun()
 
 
 def _ask_version(versions: Sequence[StoredProfile]) -> StoredProfile | None:
@@ -129,18 +126,15 @@ _PROFILED = next(framework.cases for framework in frameworks().values() if frame
 def draw_editor(case: Case, current: Generated | None) -> None:
     """Draw the editor, folded up; saving makes a new version, which then counts."""
     before = current.profile if current is not None else None
-    speaker = current.speaker if current is not None else case.speaker
     label = "Write a profile" if current is None else "Edit this profile" if before else "Write a profile anyway"
-    editor = st.expander(label, icon=":material/edit_note:", on_change="rerun", key=f"cases_edit_{case.case_key}")
-    if not editor.open:
-        return
-    with editor:
+
+    def draw() -> None:
         profile = _ask_profile(case, before or Profile())
         with st.container(horizontal=True, vertical_alignment="bottom"):
             speaker = st.selectbox(
                 "Who speaks",
                 ["patient", "caregiver"],
-                ["patient", "caregiver"].index(speaker),
+                ["patient", "caregiver"].index(current.speaker if current is not None else case.speaker),
                 format_func=str.capitalize,
                 key=f"cases_edit_speaker_{abs(hash(current))}",  # another profile resets the control
                 width=160,
@@ -158,12 +152,11 @@ def draw_editor(case: Case, current: Generated | None) -> None:
             else:
                 st.caption(":material/rule: Checks passed: every result is in the vignette, no fact names the answer.")
         if save:
-            try:
+            with show_errors(st.warning, ":material/edit_off:"):
                 checked = _PROFILED.edited(case, profile, editor_name or "")
-            except AnamnesisError as error:
-                st.warning(plain(str(error)), icon=":material/edit_off:")
-            else:
                 save_profile(case, checked.model_copy(update={"speaker": speaker}))
+
+    draw_fold(label, draw, f"cases_edit_{case.case_key}", "edit_note")
 
 
 def _ask_profile(case: Case, profile: Profile) -> Profile:

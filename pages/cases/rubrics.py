@@ -16,41 +16,29 @@ from pages.kit.look import counted, plain, show_errors
 from pages.kit.navigation import link
 from pages.kit.visitor import draw_button
 
-_OPEN = "rubrics"
-"""URL parameter that opens this part."""
 _IMPORTED = "cases_rubric_imported"
 """Session state key: name of a rubric that was just imported, to be chosen."""
 _TYPES = ["yaml", "yml", "csv", "xlsx", "json", "jsonl", "parquet"]
 
 
 def draw_rubric_files() -> None:
-    """Draw the rubrics with their download and the import, folded up."""
-    box = st.expander(
-        "Rubrics", icon=":material/rule:", on_change="rerun", key="cases_rubrics", expanded=_OPEN in st.query_params
-    )
-    if not box.open:
-        return
-    with box:
-        entries = read(rubric_entries)
-        with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-            names = {name: entry.form.title for name, entry in entries.items()}
-            imported = st.session_state.pop(_IMPORTED, None)
-            name = choose("Rubric", list(entries), "cases_rubric", names=names, width=360, chosen=imported)
-            rubric, saved = entries[name]
-            st.download_button(
-                "Download as YAML", to_yaml(rubric), f"{name}.yaml", icon=":material/download:", key="cases_rubric_get"
-            )
-            link("rubrics", "Scores under this rubric", "monitoring", rubric=name)
-        criteria = counted(len(rubric.questions), "criterion", "criteria")
-        cases = cases_of_rubric(rubric)
-        scope = f" for {counted(len(cases), 'case')}" if cases else ""
-        origin = "imported" if saved else "from the program’s files"
-        source = f" · {plain(rubric.source)}" if rubric.source else ""
-        st.caption(f"{criteria}{scope} · version {version_of(rubric)[:8]} · {origin}{source}")
-        _draw_import()
-
-
-def _draw_import() -> None:
+    """Draw the rubrics with their download and the import."""
+    entries = read(rubric_entries)
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        names = {name: entry.form.title for name, entry in entries.items()}
+        imported = st.session_state.pop(_IMPORTED, None)
+        name = choose("Rubric", list(entries), "cases_rubric", names=names, width=360, chosen=imported)
+        rubric, saved = entries[name]
+        st.download_button(
+            "Download as YAML", to_yaml(rubric), f"{name}.yaml", icon=":material/download:", key="cases_rubric_get"
+        )
+        link("rubrics", "Scores under this rubric", "monitoring", rubric=name)
+    criteria = counted(len(rubric.questions), "criterion", "criteria")
+    cases = cases_of_rubric(rubric)
+    scope = f" for {counted(len(cases), 'case')}" if cases else ""
+    origin = "imported" if saved else "from the program’s files"
+    source = f" · {plain(rubric.source)}" if rubric.source else ""
+    st.caption(f"{criteria}{scope} · version {version_of(rubric)[:8]} · {origin}{source}")
     with st.container(border=True):
         file = st.file_uploader(
             "Import a rubric",
@@ -61,7 +49,7 @@ def _draw_import() -> None:
         if file is None:
             return
         name_column, set_column = st.columns(2)
-        name = name_column.text_input("Name", Path(file.name).stem.lower(), key=f"cases_rubric_name_{file.file_id}")
+        new_name = name_column.text_input("Name", Path(file.name).stem.lower(), key=f"cases_rubric_name_{file.file_id}")
         data_set = set_column.text_input(
             "Data set of the cases",
             key=f"cases_rubric_set_{file.file_id}",
@@ -70,7 +58,7 @@ def _draw_import() -> None:
         with show_errors(), tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / Path(file.name).name
             path.write_bytes(file.getvalue())
-            imported = import_rubric(path, name.strip() or path.stem.lower(), data_set=data_set.strip())
+            imported = import_rubric(path, new_name.strip() or path.stem.lower(), data_set=data_set.strip())
             preview = imported.preview(path.name, {name: entry.form for name, entry in read(rubric_entries).items()})
             draw_preview(preview)
             confirmed = not preview.replaces or st.checkbox(

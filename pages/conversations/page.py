@@ -11,6 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from core.case import Case
 from core.frameworks.base import framework, frameworks, tested_seat, title_of
 from core.frameworks.starts import CAMPAIGN, RELEASE
+from core.measures.case_matrix import MATRIX
 from core.store.database import Store
 from core.store.queries.branches import family_sizes
 from core.store.queries.trials import (
@@ -25,7 +26,6 @@ from core.store.queries.utterances import first_matches
 from core.store.selection import McqRule, Selection
 from pages.conversations.branches import draw_branches
 from pages.conversations.importing import draw_import
-from pages.conversations.matrix import draw_matrix
 from pages.kit.behind import ChosenRow, ask_row
 from pages.kit.cached import ask, cached_query
 from pages.kit.campaigns import names_in
@@ -40,9 +40,10 @@ from pages.kit.messages import MESSAGE, Mark, asked_message
 from pages.kit.names import case_name, dataset_name, model_name, unique_names
 from pages.kit.navigation import link
 from pages.kit.page import show
+from pages.kit.section import draw_section
 from pages.kit.stored import ConversationRecord, reading
 from pages.kit.tables import draw_pager, draw_steps, draw_table, offer_csv, page_asked
-from pages.kit.view import row_of_controls, specialties_in_order
+from pages.kit.view import FilterRow, ask_selection, offered, row_of_controls, specialties_in_order
 from pages.kit.watched import link_branch
 
 _CHAT_HEIGHT = 640
@@ -105,11 +106,9 @@ def matching_ids(selection: Selection, row: ChosenRow | None) -> list[str]:
         return conversation_ids(cursor, selection)
 
 
-@cached_query(spinner=False, entries=64)
 def trials_of_case(case_key: str) -> list[Conversation]:
     """Return the trials of a case across models and runs, at most ``_MAX_TRIALS``."""
-    with Store().read() as cursor:
-        trials = conversations(cursor, Selection(cases=(case_key,)), limit=_MAX_TRIALS)
+    trials = ask(conversations, Selection(cases=(case_key,)), limit=_MAX_TRIALS)
     return sorted(trials, key=lambda conversation: (conversation.doctor, conversation.run_id, conversation.trial))
 
 
@@ -420,6 +419,23 @@ def draw_part() -> None:
         on_change=leave_conversations,
     )
     parts[part]()
+
+
+_OUTCOMES = {"all": "All", "all_wrong": "All wrong", "all_right": "All right", "differ": "Differ"}
+
+
+def draw_matrix() -> None:
+    if not (offers := offered()):
+        draw_empty("No answer is stored yet.", *MATRIX.metric.starts, icon="grid_on")
+        return
+    row = FilterRow()
+    with row.own:
+        chosen = choose("Models on the case", list(_OUTCOMES), "matrix", names=_OUTCOMES, width=176)
+    selection = ask_selection(
+        offers, "models", "formats", "questions", "datasets", "specialties", "asks_for", "rule", row=row
+    )
+    options = {"outcome": None if chosen == "all" else chosen}
+    draw_section(MATRIX, selection, options=options, name="case_matrix", titled=False)
 
 
 if __name__ == "__main__":

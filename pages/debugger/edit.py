@@ -1,6 +1,6 @@
 """Editing a case: one step's request, which a branch sends again, or the case and prompts of a whole run.
 
-Edited templates can be saved as a prompt pack.
+Edited templates can be saved as prompts of one’s own.
 """
 
 import hashlib
@@ -23,7 +23,6 @@ from core.frameworks.casting import is_model
 from core.jobs.estimate import estimate
 from core.jobs.plan import campaign_of, in_full
 from core.journal import RunHeader
-from core.prompts import Prompt
 from core.store.queries.variants import StepReply, step_replies
 from pages.debugger.matrix import BenchView, adopt, before_after_frame, chosen_rule, session_of
 from pages.debugger.step import label_of
@@ -110,8 +109,16 @@ def _ask_messages(record: TrialRecord, step: Step) -> tuple[tuple[PromptPart, ..
         columns = st.columns(1 if prompt is None else 2, gap="medium")
         if prompt is not None:
             with columns[0]:
-                template = _ask_template(prompt, message, f"{key_of_message}_template")
-                if template is not None:
+                template = st.text_area(
+                    f"Template {plain(message.source or prompt.name)}",
+                    prompt.source.strip(),
+                    key=f"{key_of_message}_template",
+                    height=300 if len(prompt.source) > _SCROLL_CHARS else "content",
+                    persist_state="session",
+                    help=f"The message next to it is its rendering. Inputs: {', '.join(prompt.inputs) or 'none'}.",
+                )
+                if (template or "").strip() != prompt.source.strip():
+                    template = template or ""
                     edits[pack_of_part(message), prompt.name] = template
                     with show_errors(st.warning, ":material/error:"):
                         text = prompt.with_source(template).render(**message.values)
@@ -133,19 +140,6 @@ def _ask_messages(record: TrialRecord, step: Step) -> tuple[tuple[PromptPart, ..
     )
     st.caption(f"{words} Empty messages are left out.")
     return tuple(edited), edits
-
-
-def _ask_template(prompt: Prompt, message: PromptPart, key: str) -> str | None:
-    """Draw the editor of a message’s template; return the text if it was changed."""
-    template = st.text_area(
-        f"Template {plain(message.source or prompt.name)}",
-        prompt.source.strip(),
-        key=key,
-        height=300 if len(prompt.source) > _SCROLL_CHARS else "content",
-        persist_state="session",
-        help=f"The message next to it is its rendering. Inputs: {', '.join(prompt.inputs) or 'none'}.",
-    )
-    return None if (template or "").strip() == prompt.source.strip() else template or ""
 
 
 def _ask_pack_of_edits(edits: Edits) -> None:

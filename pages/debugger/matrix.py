@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pandas as pd
 import streamlit as st
@@ -21,10 +22,9 @@ from pages.kit.cached import cached_query
 from pages.kit.cases import clear_parameters
 from pages.kit.controls import choose_by_name
 from pages.kit.figures import is_dark
-from pages.kit.look import FORMAT, QUESTION_TYPE, RULE, VERDICT, arm, counted, in_callback, verdict_in_brief
+from pages.kit.look import FORMAT, QUESTION_TYPE, RULE, VERDICT, arm, cost_of, counted, in_callback, verdict_in_brief
 from pages.kit.tables import offer_csv
 from pages.kit.visitor import only
-from pages.kit.watched import cost_of
 
 _BENCH = re.compile(r"bench-[\w-]+")
 _MAX_RUNS = 30
@@ -79,8 +79,7 @@ def adopt(bench: BenchRun) -> None:
     st.rerun()
 
 
-def leave() -> None:
-    clear_parameters("run", "trial", "cell", "step", "view")
+leave = partial(clear_parameters, "run", "trial", "cell", "step", "view")
 
 
 def draw_resume(run_id: str) -> None:

@@ -16,7 +16,7 @@ from pages.debugger.matrix import cell_label
 from pages.kit.controls import choose_by_name
 from pages.kit.conversation import PANELS, draw_answer, panels_of
 from pages.kit.export_menu import draw_export_menu, draw_export_menu_unstored
-from pages.kit.look import badges, plain, price
+from pages.kit.look import badges, cost_of, first_words, plain
 from pages.kit.messages import asked_message, draw_messages, draw_reasoning
 from pages.kit.names import model_name
 from pages.kit.navigation import link
@@ -82,9 +82,7 @@ def _ask_step(steps: Sequence[Step], cell_arm: Arm) -> Step | None:
 
 
 def _step_label(step: Step) -> str:
-    text = " ".join((step.response or "").replace("**", "").split())
-    beginning = f": {text[:60]}{'…' if len(text) > 60 else ''}" if text else ""
-    return f"{step.title}{beginning}"
+    return ": ".join(filter(None, (step.title, first_words((step.response or "").replace("**", ""), 60))))
 
 
 def draw_conversation(record: TrialRecord, key: str, *, stored: bool) -> None:
@@ -197,10 +195,10 @@ def draw_figures(call: CallRecord | None) -> None:
     source = f" ({plain(call.price_source)})" if call.price_source and call.cost_usd else ""
     served = f" · served by {plain(call.served_by)}" if call.served_by else ""
     again = f" · {call.attempts} attempts" if call.attempts > 1 else ""
+    cost = f"cost {plain(cost_of([call]))}{source}"
     st.caption(
         f"{plain(model_name(call.model))} · {about}{call.prompt_tokens:,} tokens in{cached}, "
-        f"{call.completion_tokens:,} out{thought} · {call.latency_s:.2f} s{first} · {price([call])}{source}"
-        f"{served}{again}"
+        f"{call.completion_tokens:,} out{thought} · {call.latency_s:.2f} s{first} · {cost}{served}{again}"
     )
     if settings := {name: value for name, value in call.request.items() if name not in ("messages", "stream_options")}:
         st.caption("Sent with " + ", ".join(f"{plain(name)} {plain(str(value))}" for name, value in settings.items()))

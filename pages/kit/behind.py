@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import streamlit as st
@@ -14,6 +15,7 @@ from core.measures.behind import Behind, Part, Trials, read_address, trials_behi
 from core.store.database import Store
 from core.store.selection import Selection
 from pages.kit.cached import read
+from pages.kit.cases import clear_parameters
 from pages.kit.controls import choose
 from pages.kit.look import END_SHORT, arm, counted, plain
 from pages.kit.names import case_name, dataset_name
@@ -23,6 +25,7 @@ LISTED = {"conversations_part": "Conversations"}
 """URL parameter with which the page Conversations opens its list."""
 _ROW = "row"
 _PART = "row_part"
+_PAGE = "conversations_page"
 _PARTS: Mapping[Part, str] = {
     "counted": "All that count",
     "right": "Right",
@@ -79,7 +82,13 @@ def ask_row() -> ChosenRow | None:
         st.markdown(f"**{extent}** behind the row {plain(_in_words(behind))}. :gray[{numbers}]")
         with st.container(horizontal=True, vertical_alignment="center"):
             part = choose(
-                "Behind the row", parts, _PART, names=_PARTS, shape="segments", hidden=True, on_change=_first_page
+                "Behind the row",
+                parts,
+                _PART,
+                names=_PARTS,
+                shape="segments",
+                hidden=True,
+                on_change=partial(clear_parameters, _PAGE),
             )
             st.button("Show all conversations", icon=":material/filter_alt_off:", key="behind_all", on_click=_leave)
     return ChosenRow(behind, part)
@@ -89,13 +98,8 @@ def _trials(store: Store, behind: Behind) -> Trials:
     return trials_behind(MetricRequest(store, behind.selection, query=read), behind.counts)
 
 
-def _first_page() -> None:
-    st.query_params.pop("conversations_page", None)
-
-
 def _leave() -> None:
-    for name in (_ROW, _PART, "conversations_page"):
-        st.query_params.pop(name, None)
+    clear_parameters(_ROW, _PART, _PAGE)
     st.query_params.update(LISTED)
 
 

@@ -5,10 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import plotly.graph_objects as go
 import streamlit as st
 
-from core.figures.report import chart_of
 from core.frameworks.casting import is_model
 from core.jobs.plan import HUMAN
 from core.measures.accuracy import accuracy, report
@@ -21,19 +19,22 @@ from core.store.queries.run_labels import Label, label_run, labels
 from core.store.queries.runs import WATCHED, RunProgress, runs
 from core.store.queries.trials import ConversationFilters, offer
 from core.store.selection import Selection
-from pages.kit import names
 from pages.kit.behind import LISTED
 from pages.kit.cached import ask, cached_query
 from pages.kit.cases import excluded_in_words
-from pages.kit.look import QUESTION_COLOUR, QUESTION_TYPE, money, plain, store_error
-from pages.kit.names import model_name, unique_names
+from pages.kit.look import QUESTION_COLOUR, QUESTION_TYPE, in_callback, money, plain
+from pages.kit.names import case_set_name, model_name, unique_names
 from pages.kit.section import draw_result
 from pages.kit.visitor import only
 
 ACCURACY = Section(
     "Accuracy by format",
     report,
-    kind="by_format",
+    kind="bars",
+    series="question_type",
+    place="format",
+    words=dict(QUESTION_TYPE.items()),
+    colours=QUESTION_COLOUR,
     axis="Accuracy",
     folded=True,
     columns=(
@@ -64,11 +65,6 @@ def draw_damage() -> None:
         st.warning(plain(f"Not all is shown: {damage.message}"))
 
 
-def case_set_name(run: RunProgress) -> str:
-    """Return the name of a run's cases: the data set, and which part of it."""
-    return names.case_set_name(run.case_set)
-
-
 def unpriced(run: RunProgress) -> bool:
     """Return whether the cost is unknown because a model answered but no call is stored, as in a release."""
     return run.done > 0 and is_model(run.doctor) and not run.doctor.startswith(HUMAN) and not run.use
@@ -96,20 +92,19 @@ def in_conversations(run_ids: Iterable[str]) -> dict[str, Any]:
 
 
 def run_title(run: RunProgress) -> str:
-    name = label_of_run(run.run_id).name or f"{model_name(run.doctor)} on {case_set_name(run)}"
+    name = label_of_run(run.run_id).name or f"{model_name(run.doctor)} on {case_set_name(run.case_set)}"
     return f"{name}{SEPARATOR}{run.study}" if run.study else name
 
 
 def draw_label(run_id: str, default_title: str) -> None:
-    """Draw the form for a run's name, tags and note; ``usual`` is the title of a run without a name."""
+    """Draw the form for a run's name, tags and note; ``default_title`` is that of a run without a name."""
     label = label_of_run(run_id)
     keys = {name: f"label_{name}_{run_id}" for name in ("name", "tags", "note")}
-    error_key = f"label_refused_{run_id}"
 
+    @in_callback
     def save() -> None:
         name, tags, note = (st.session_state[key] for key in keys.values())
-        with store_error(error_key):
-            label_run(Store(), run_id, Label(name, tuple(tags), note))
+        label_run(Store(), run_id, Label(name, tuple(tags), note))
 
     with st.popover("Name and note", icon=":material/edit:", key=f"label_{run_id}"):
         st.text_input("Name", label.name, key=keys["name"], placeholder=default_title, max_chars=200)
@@ -124,8 +119,6 @@ def draw_label(run_id: str, default_title: str) -> None:
         )
         st.text_area("Note", label.note, key=keys["note"], placeholder="What this run tries, and why")
         st.button("Save", type="primary", key=f"label_save_{run_id}", on_click=save, **only("run"))
-        if error := st.session_state.get(error_key):
-            st.warning(plain(error), icon=":material/error:")
 
 
 @cached_query(entries=32)
@@ -152,7 +145,6 @@ def draw_accuracy(run: RunProgress, title: str = "Accuracy by format") -> None:
         {},
         selection=Selection(runs=[run.run_id]),
         name=f"accuracy_{run.run_id}",
-        charts={"by_format": lambda rows, names, dark: accuracy_chart(rows, dark=dark)},
     )
 
 
@@ -163,9 +155,3 @@ def exclusions(rows: Sequence[Row]) -> str:
         return "No answer is excluded."
     total = reasons.total() + sum(row.more["n_trials"] for row in rows)
     return f"{reasons.total():,} of {total:,} answers are excluded: {excluded_in_words(reasons)}."
-
-
-def accuracy_chart(rows: Sequence[Row], *, dark: bool = False) -> go.Figure:
-    """Return the accuracy of a run by format, one colour for each question type."""
-    layout: Any = {"axis": "Accuracy", "names": QUESTION_TYPE, "colours": QUESTION_COLOUR}
-    return chart_of(rows, kind="bars", series="question_type", place="format", dark=dark, **layout)

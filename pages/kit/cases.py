@@ -9,7 +9,7 @@ import streamlit as st
 
 from core.store.queries.trials import Conversation
 from pages.kit.controls import choose
-from pages.kit.look import VERDICT
+from pages.kit.look import VERDICT, draw_style
 from pages.kit.tables import draw_table
 
 _FEW = 8
@@ -45,9 +45,7 @@ def behind(title: str, hint: str) -> Iterator[None]:
     is_open = _BEHIND in st.query_params
     with st.container(key=f"behind_{'beside' if is_open else 'below'}"):
         if is_open:
-            theme = f"theme.{st.context.theme.type or 'light'}"
-            ground, border = (st.get_option(f"{theme}.{part}Color") for part in ("background", "border"))
-            st.html(_SIDE_PANEL_STYLE.replace("GROUND", ground).replace("BORDER", border))
+            draw_style(_SIDE_PANEL_STYLE)
         with st.container(horizontal=True, wrap=False, vertical_alignment="center"):
             st.header(title, anchor=False, width="stretch")
             if is_open:

@@ -74,14 +74,14 @@ def conversations_table(
     columns: dict[str, Callable[[Conversation], Any]] = {}
     for head in dict.fromkeys(heads):
         if head in judged:
-            columns[arm_in_words(head)] = _verdict_on(head)
+            columns[arm_in_words(head)] = partial(_verdict_on, head)
         elif head not in ARMS:
             columns[head] = values[head]
     return pd.DataFrame([{head: value(one) for head, value in columns.items()} for one in listed])
 
 
-def _verdict_on(answer: str) -> Callable[[Conversation], str]:
-    return lambda conversation: verdict_in_brief(conversation.verdicts.get(answer))
+def _verdict_on(answer: str, conversation: Conversation) -> str:
+    return verdict_in_brief(conversation.verdicts.get(answer))
 
 
 def draw_list(

@@ -7,15 +7,13 @@ import streamlit as st
 
 from core.browser import find_browser
 from core.case import Case
-from core.errors import AnamnesisError
 from core.events import Event
 from core.export.document import Document, document_of, document_of_events
 from core.export.forms import FORMS, FormName, file_name
 from core.export.png import NO_BROWSER
 from core.export.withheld import withheld_in_words
 from core.journal import RunHeader
-from pages.kit.look import plain
-from pages.kit.visitor import draw_control
+from pages.kit.visitor import offer_file
 
 _LABELS: dict[FormName, tuple[str, str, str]] = {
     "html": ("Web page (HTML)", "html", "One file that opens anywhere, also offline; prints well."),
@@ -62,39 +60,24 @@ def draw_export_menu_unstored(
 
 
 def _menu(document: Callable[[bool], Document], names: Sequence[str], key: str) -> None:
-    """Draw the menu. A file is made in another thread when it is downloaded.
-
-    That thread stores its error in ``failed``, which the next drawing of the page shows.
-    """
-    failed: dict[FormName, str] = st.session_state.setdefault(f"{key}_take_failed", {}).setdefault(tuple(names), {})
-
     with_cases = bool(st.session_state.get(with_cases_key(key)))
 
     def make(form: FormName) -> bytes:
-        failed.pop(form, None)
-        try:
-            return FORMS[form].render(document(with_cases))
-        except AnamnesisError as error:
-            failed[form] = str(error)
-            raise
+        return FORMS[form].render(document(with_cases))
 
     label = "Export" if len(names) == 1 else f"Export these {len(names)}"
     with st.popover(label, icon=":material/download:", key=f"{key}_take"), st.container(gap="xxsmall"):
         draw_with_cases(key)
         for form in FORMS:
             label, icon, help_ = _LABELS[form]
-            draw_control(
-                st.download_button,
+            offer_file(
                 label,
+                functools.partial(make, form),
+                file_name(names, form),
+                FORMS[form].mime,
+                f"{key}_take_{form}",
                 NO_BROWSER if form == "png" and find_browser() is None else "",
-                data=functools.partial(make, form),
-                file_name=file_name(names, form),
-                mime=FORMS[form].mime,
-                key=f"{key}_take_{form}",
                 icon=f":material/{icon}:",
                 help=help_,
-                on_click="ignore",
                 type="tertiary",
             )
-            if form in failed:
-                st.caption(plain(failed[form]))

@@ -14,7 +14,6 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from core.browser import find_browser
-from core.errors import AnamnesisError
 from core.figures.legend import with_legend_room
 from core.figures.narrow import WIDE, in_one_column
 from core.figures.picture import COLUMN_MM, WIDTH_MM, no_browser, picture_of, without_links
@@ -29,6 +28,7 @@ from pages.kit.look import plain
 from pages.kit.notes import basis, warnings_shown
 from pages.kit.stored import run_casts
 from pages.kit.view import names_on
+from pages.kit.visitor import offer_file
 
 _PICTURES = {
     ".svg": ("SVG", "image/svg+xml"),
@@ -166,8 +166,6 @@ def _inputs_digest(make: Callable[[bool], go.Figure]) -> str | None:
 
 
 def _offer_pictures(make: Callable[[bool], go.Figure], name: str, title: str, rests: str, notes: Sequence[str]) -> None:
-    # Another thread makes the file and stores its error here for the next drawing of the page.
-    failed: dict[str, str] = st.session_state.setdefault("pictures_failed", {})
     with st.popover("Save for print", icon=":material/download:", type="tertiary", key=f"{name}_save"):
         wide = choose("Width", list(_WIDTHS), f"{name}_width", names=_WIDTHS, shape="segments", bound=False)
         file_name, forms = name.replace("_", "-"), _PICTURES
@@ -180,21 +178,15 @@ def _offer_pictures(make: Callable[[bool], go.Figure], name: str, title: str, re
         for suffix, (label, mime) in forms.items():
 
             def picture(suffix: str = suffix, wide: float = wide) -> bytes:
-                failed.pop(name, None)
-                try:
-                    figure = with_caption(make(False), title, rests, notes, wide / WIDTH_MM)
-                    return picture_of(figure.update_layout(template="plotly_white"), suffix, wide, file_name)
-                except AnamnesisError as error:
-                    failed[name] = str(error)
-                    raise
+                figure = with_caption(make(False), title, rests, notes, wide / WIDTH_MM)
+                return picture_of(figure.update_layout(template="plotly_white"), suffix, wide, file_name)
 
-            st.download_button(
+            offer_file(
                 label,
                 picture,
                 f"{file_name}{suffix}",
                 mime,
-                key=f"{name}_save_{suffix}",
-                on_click="ignore",
+                f"{name}_save_{suffix}",
                 type="tertiary",
                 icon=":material/image:",
                 help="Light background, with title and caption (n, intervals, condition).",
@@ -210,8 +202,6 @@ def _offer_pictures(make: Callable[[bool], go.Figure], name: str, title: str, re
             icon=":material/notes:",
             help="The whole caption with all notes. A picture has two lines of it.",
         )
-        if name in failed:
-            st.caption(plain(failed[name]))
 
 
 def draw_conditions_behind(models: Collection[str], selection: Selection, what: str = "these models") -> None:

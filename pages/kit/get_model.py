@@ -3,11 +3,14 @@
 import streamlit as st
 
 from core import access
+from core.callbacks import StepProgress
 from core.frameworks.base import publisher
 from core.jobs.background import Job, begin, job_at
+from core.jobs.progress import Stop
 from core.models.fetch import OFFERS, details, get
 from core.models.register import own_names
-from pages.kit.look import duration, in_callback, plain
+from pages.kit.jobs import draw_work
+from pages.kit.look import in_callback, plain
 from pages.kit.navigation import link
 from pages.kit.seats import RULES
 from pages.kit.visitor import only
@@ -27,7 +30,8 @@ def draw_offers() -> None:
     for name in OFFERS:
         work = fetching(name)
         if work is not None and work.running:
-            st.fragment(_draw_fetching, run_every=0.5)(name)
+            words = (OFFERS[name].title, "Starting…", f"get_{name}", "MB")
+            st.fragment(draw_work, run_every=0.5)(work, *words, figures=False, stopped="Nothing is installed then.")
         elif f"hf/{name}" not in own_models:
             offered.append(name)
         elif work is not None and work.result:
@@ -69,24 +73,11 @@ def draw_offers() -> None:
 
 def _begin(name: str) -> None:
     access.require("local")  # before the thread starts: a forged click starts nothing
-    begin(
-        ("models", "get", name),
-        lambda tell, stop: get(name, on_progress=tell, stop=stop),
-        f"Getting {OFFERS[name].title}",
-    )
 
+    def do(tell: StepProgress, stop: Stop) -> str:
+        def tell_megabytes(done: int, planned: int, step: str = "") -> None:
+            tell(done // _MB, planned // _MB, step)
 
-def _draw_fetching(name: str) -> None:
-    work = fetching(name)
-    if work is None or not work.running:
-        st.rerun()
-    with st.container(border=True, horizontal=True, vertical_alignment="center"):
-        words = f"{plain(OFFERS[name].title)} · {work.step or 'Starting'}"
-        if work.planned:
-            words += f": {work.done / _MB:.0f} of {work.planned / _MB:.0f} MB"
-        else:
-            words += "…"
-        if work.seconds_left:
-            words += f", {duration(work.seconds_left)} left"
-        st.progress(min(1.0, work.done / work.planned) if work.planned else 0.0, words)
-        st.button("Stop", icon=":material/stop:", key=f"get_stop_{name}", on_click=in_callback(work.stop))
+        return get(name, on_progress=tell_megabytes, stop=stop)
+
+    begin(("models", "get", name), do, f"Getting {OFFERS[name].title}")

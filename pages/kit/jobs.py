@@ -22,7 +22,7 @@ from core.models.registry import load_registry
 from core.store.database import Store
 from pages.kit.cached import cached_query
 from pages.kit.empty import draw_error
-from pages.kit.look import counted, duration, in_callback, money, plain, price, show_errors, total_tokens
+from pages.kit.look import cost_of, counted, duration, in_callback, money, plain, show_errors, total_tokens
 from pages.kit.seats import ask_address, ask_seat, seat_problem
 from pages.kit.visitor import draw_button
 
@@ -67,7 +67,7 @@ def draw_job(kind: type[AskJob[Any]], key: str, apart: str = "") -> bool:
         draw_message = st.warning if shortfall else st.success
         draw_message(plain(" ".join([*kind.summary(work.result), *shortfall])), icon=":material/forum:")
         if work.result.remarks:
-            with st.expander(f"Which {kind.items} lack a result, and why", icon=":material/report:"):
+            with st.expander(f"Which {kind.items} have no result, and why", icon=":material/report:"):
                 st.dataframe([{"Item": item, "Why": why} for item, why in work.result.remarks], hide_index=True)
     return False
 
@@ -165,8 +165,9 @@ def draw_work(
         st.rerun()
     with st.container(border=True, horizontal=True, vertical_alignment="center"):
         time_left = f", about {duration(work.seconds_left)} left" if work.seconds_left else ""
+        doing = " · ".join(filter(None, (doing, work.step)))
         words = f"{doing}: {work.done:,} of {work.planned:,} {of}{time_left}" if work.planned else starting
-        st.progress(work.done / max(1, work.planned), text=words, width="stretch")
+        st.progress(min(1.0, work.done / max(1, work.planned)), text=words, width="stretch")
         draw_button(
             "Stop",
             "It stops when the running calls have ended." if work.stopped else "",
@@ -218,8 +219,8 @@ def draw_question(key: str, label: str, ask: Ask, subject: str) -> Any | None:
     outcome = outcome_of(session)
     if outcome is not None:
         calls = [item.call for item in session.snapshot() if isinstance(item, Called)]
-        figures = f"{counted(len(calls), 'call')} · {total_tokens(calls):,} tokens · {price(calls)}"
-        st.caption(f"{plain(session.title)} · {figures}")
+        figures = f"{counted(len(calls), 'call')} · {total_tokens(calls):,} tokens · cost {cost_of(calls)}"
+        st.caption(plain(f"{session.title} · {figures}"))
     return outcome
 
 

@@ -19,7 +19,8 @@ from core.words import counted as counted
 from pages.kit.names import model_name
 
 P = ParamSpec("P")
-_REFUSED = "_refused"
+REFUSED = "_refused"
+"""Session state key: why the last callback did not do what it was asked."""
 
 FORMAT, QUESTION_TYPE, END, arm = words.FORMAT, words.QUESTION_TYPE, words.END, words.arm
 ASKS_FOR, money, duration = words.ASKS_FOR, words.money, words.duration
@@ -118,10 +119,19 @@ def arm_in_words(name: str) -> str:
     return arm(format_, question_type)  # type: ignore[arg-type]
 
 
-def price(calls: Iterable[CallRecord]) -> str:
-    """Return the total cost of calls in Markdown; unknown if one of them has no price."""
-    costs = [call.cost_usd for call in calls]
-    return "cost unknown" if None in costs else money(sum(cost or 0.0 for cost in costs)).replace("$", r"\$")
+def cost_of(calls: Iterable[CallRecord]) -> str:
+    """Return the cost of calls in words; a plus means that some answered calls have no known price."""
+    costs = [call.cost_usd for call in calls if call.error is None]
+    priced = [cost for cost in costs if cost is not None]
+    if costs and not priced:
+        return "unknown"
+    return f"{money(sum(priced))}{'+' if len(priced) < len(costs) else ''}"
+
+
+def first_words(text: str, most: int) -> str:
+    """Return a text in one line, cut after ``most`` characters."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= most else f"{flat[:most].rstrip()}…"
 
 
 def verdict_in_brief(verdict: Verdict | None) -> str:
@@ -210,16 +220,6 @@ def when(seconds: float) -> str:
     return datetime.datetime.fromtimestamp(seconds, tz=datetime.UTC).strftime("%Y-%m-%d %H:%M")
 
 
-@contextmanager
-def store_error(key: str) -> Iterator[None]:
-    """Store the message of an ``AnamnesisError`` in the session state: what a callback draws disappears at once."""
-    st.session_state.pop(key, None)
-    try:
-        yield
-    except AnamnesisError as error:
-        st.session_state[key] = str(error)
-
-
 def in_callback(do: Callable[P, object]) -> Callable[P, None]:
     """Return a callback whose ``AnamnesisError`` is shown by ``draw_refused`` instead of a traceback.
 
@@ -227,14 +227,26 @@ def in_callback(do: Callable[P, object]) -> Callable[P, None]:
     """
 
     def call(*args: P.args, **kwargs: P.kwargs) -> None:
-        with store_error(_REFUSED):
+        st.session_state.pop(REFUSED, None)
+        try:
             do(*args, **kwargs)
+        except AnamnesisError as error:  # what a callback draws disappears at once
+            st.session_state[REFUSED] = str(error)
 
     return call
 
 
+def draw_style(style: str) -> None:
+    """Apply a style in which GROUND and BORDER stand for colours of the visitor's theme."""
+    theme = f"theme.{st.context.theme.type or 'light'}"
+    for name, part in {"GROUND": "background", "BORDER": "border"}.items():
+        style = style.replace(name, st.get_option(f"{theme}.{part}Color"))
+    st.html(style)
+
+
 def draw_refused() -> None:
-    if words := st.session_state.pop(_REFUSED, None):
+    """Draw why the last callback did not do what it was asked; ``show`` removes it, so that it stays in a fragment."""
+    if words := st.session_state.get(REFUSED):
         st.error(plain(words))
 
 

@@ -15,7 +15,7 @@ from core.frameworks.base import Framework, framework_of
 from core.frameworks.seats import seat_titles
 from core.frameworks.speech import ShownMessage, Speech
 from core.live.session import Draft
-from pages.kit.look import FORMAT, QUESTION_TYPE, ROLE_ICON, arm_in_words, plain
+from pages.kit.look import FORMAT, QUESTION_TYPE, ROLE_ICON, arm_in_words, first_words, plain
 
 _GOES = {
     "staff": ("violet", ROLE_ICON["staff"]),
@@ -191,9 +191,8 @@ class _Messages:
 
 def in_one_line(message: Utterance, fw: Framework | None) -> str:
     """Return the number, the speaker and the first words of a message."""
-    words = " ".join((fw.speech.spoken(message.role, message.text) if fw else message.text).split())
-    first = words if len(words) <= _FIRST_WORDS else f"{words[:_FIRST_WORDS]}…"
-    return f"{message.turn + 1} · {seat_titles().get(message.role, message.role)}: {first}"
+    words = fw.speech.spoken(message.role, message.text) if fw else message.text
+    return f"{message.turn + 1} · {seat_titles().get(message.role, message.role)}: {first_words(words, _FIRST_WORDS)}"
 
 
 def _heading(role: str, number: int | None = None) -> str:

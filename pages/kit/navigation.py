@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
@@ -145,7 +145,13 @@ def require_app() -> None:
 def _pages() -> dict[str, list[StreamlitPage]]:
     listed = {
         group: [
-            st.Page(page_file(name), title=title, url_path=name, default=name == "home", visibility=_visibility(name))
+            st.Page(
+                page_file(name),
+                title=title,
+                url_path=name,
+                default=name == "home",
+                visibility="hidden" if name in HIDDEN else "visible",
+            )
             for name, title in members.items()
         ]
         for group, members in PAGES.items()
@@ -158,10 +164,6 @@ def _pages() -> dict[str, list[StreamlitPage]]:
         st.Page(file, title=name.replace("_", " ").capitalize(), url_path=name) for name, file in _others().items()
     ]
     return {**listed, _MORE: others} if others else listed
-
-
-def _visibility(name: str) -> Literal["visible", "hidden"]:
-    return "hidden" if name in HIDDEN else "visible"
 
 
 def _others() -> dict[str, Path]:

@@ -13,7 +13,7 @@ from core.store.queries.runs import runs
 from pages.kit.cached import ask
 from pages.kit.campaigns import run_title
 from pages.kit.figures import is_dark
-from pages.kit.look import draw_refused, duration, plain, show_errors
+from pages.kit.look import REFUSED, draw_refused, duration, plain, show_errors
 from pages.kit.navigation import follow, go_to, link, require_app
 from pages.kit.notes import forget_notes
 from pages.kit.seats import case_label
@@ -22,8 +22,8 @@ from pages.kit.sessions import DEMONSTRATION, running_sessions
 _LOOKS_EVERY_S = 2.0
 _SOON_MEASURED = 50
 """At most this many trials are measured without saying so: the line would move the page for a second."""
-_SECTION, _CLOSED = "section", "none"
-"""URL parameter with the title of the open section of ``draw_folds``, and its value if all are folded."""
+_SECTION = "section"
+"""URL parameter with the title of the open section of ``draw_folds``."""
 # Streamlit draws captions at 60 % opacity (4.06:1), and white on the primary colour of the dark theme (3.9:1).
 _CAPTIONS = 'body [data-testid="stCaptionContainer"] { opacity: 0.8; }'
 # Streamlit draws a table's toolbar over the end of what is above the table; it gets a strip of its own.
@@ -40,11 +40,22 @@ _HEIGHTS = (
     "@media (min-width: 641px) { [class*='st-key-figure_title_'] { margin-bottom: -2.75rem; z-index: 1; "
     "pointer-events: none; } }"
 )
+# A box of fixed height that has nothing to focus can only be scrolled with a mouse; here the tab key reaches it, too.
 # Streamlit overwrites the address when a visitor changes a control, and reads all controls from it on Back. With an
 # entry for each change, Back undoes the last one. Only for these changes does Streamlit pass the whole address.
-_HISTORY = """<script>
+_SCRIPT = """<script>
 if (!window.changesAreEntries) {
   window.changesAreEntries = true;
+  const boxes = '[data-testid="stVerticalBlock"], [data-testid="stLayoutWrapper"], pre';
+  const focusable = 'a[href], button, input, textarea, [tabindex="0"]';
+  const reach = () => {
+    window.reaching = 0;
+    for (const box of document.querySelectorAll(boxes))
+      if (box.scrollHeight > box.clientHeight && /auto|scroll/.test(getComputedStyle(box).overflowY)
+          && !box.querySelector(focusable)) box.tabIndex = 0;
+  };
+  new MutationObserver(() => { window.reaching ||= setTimeout(reach, 300); })
+    .observe(document.body, {childList: true, subtree: true});
   const replace = history.replaceState.bind(history);
   history.replaceState = (state, title, url) =>
     String(url).startsWith(location.origin) && String(url) !== location.href
@@ -65,11 +76,12 @@ def show(title: str, draw: Callable[[], None], caption: str = "") -> None:
     if caption:
         st.caption(caption)
     draw_refused()
+    st.session_state.pop(REFUSED, None)
     with show_errors():
         fold_if_free(Store())
         keep_measured(Store())
         draw()
-    st.html(_HISTORY, unsafe_allow_javascript=True)  # at the end, because it takes the height of a gap
+    st.html(_SCRIPT, unsafe_allow_javascript=True)  # at the end, because it takes the height of a gap
 
 
 def draw_tabs(
@@ -95,6 +107,14 @@ def lead_from(key: str, value: str, page: str, **query: str) -> None:
     if st.query_params.get(key) == value:
         others = {name: st.query_params.get_all(name) for name in st.query_params if name != key}
         go_to(page, **{**others, **query})
+
+
+def draw_fold(title: str, draw: Callable[[], object], key: str, icon: str, *, open_: bool = False) -> None:
+    """Draw a section folded up, which computes nothing while it is closed; ``open_`` says whether it starts open."""
+    box = st.expander(title, expanded=open_, key=key, icon=f":material/{icon}:", on_change="rerun")
+    if box.open:
+        with box, show_errors(icon=":material/error:"):
+            draw()
 
 
 def draw_folds(sections: Mapping[str, Callable[..., None]], *arguments: object, key: str = _SECTION) -> None:
@@ -159,11 +179,9 @@ def running_work() -> list[RunningWork]:
         if job.title == MEASURING and job.planned <= _SOON_MEASURED:
             continue
         time_left = f"about {duration(job.seconds_left)} left" if job.seconds_left else ""
-        if job.step:  # its counts are bytes, which its own page shows
-            step = ", ".join(filter(None, (job.step.lower(), time_left)))
-            work.append(RunningWork(job.title, words=step))
-        else:
-            work.append(RunningWork(job.title, job.done, job.planned, time_left))
+        words = ", ".join(filter(None, (job.step.lower(), time_left)))
+        done, planned = (None, None) if job.step else (job.done, job.planned)  # a step counts megabytes
+        work.append(RunningWork(job.title, done, planned, words))
     for entry in running_sessions():
         title = f"Consultation on {case_label(entry.case) if entry.case else entry.session.title}"
         words = "paused" if entry.session.paused else f"message {len(entry.session.dialogue) + 1}"

@@ -252,12 +252,12 @@ def _ask(kind: Any, label: str, key: str, default: Any, words: str) -> Any:
         return default if value == _ALL else value
     if kind is bool:
         return st.toggle(label, value=bool(default), key=key, bind="query-params", help=words)
-    if kind in (int, float):
-        return st.number_input(label, value=default, key=key, bind="query-params", help=words, width=_WIDTH)
-    if kind == float | None:
-        return st.number_input(label, value=None, min_value=0.0, key=key, bind="query-params", help=words, width=_WIDTH)
-    if kind == int | None:
-        return st.number_input(label, value=None, step=1, key=key, bind="query-params", help=words, width=_WIDTH)
+    numbers: dict[Any, dict[str, Any]] = {float | None: {"min_value": 0.0}, int | None: {"step": 1}, int: {}, float: {}}
+    if kind in numbers:
+        value = default if kind in (int, float) else None
+        return st.number_input(
+            label, value=value, key=key, bind="query-params", help=words, width=_WIDTH, **numbers[kind]
+        )
     text = st.text_input(label, key=key, bind="query-params", help=words, width=_WIDTH).strip()
     if not text:
         return default

@@ -20,7 +20,7 @@ from core.store.selection import conditions as select_conditions
 from pages.kit.cached import ask, cached_query
 
 CARED_FOR = frozenset(framework.name for framework in frameworks().values() if framework.usual.report == "care")
-"""Names of the frameworks that CARE reports; history taking is measured for the others."""
+"""Names of the frameworks that CARE reports."""
 
 
 @dataclass(frozen=True)
@@ -68,11 +68,6 @@ def conditions(
     return [
         condition for condition in select_conditions(Store(), selection) if not with_trials.isdisjoint(condition.runs)
     ]
-
-
-def history_conditions() -> list[Condition]:
-    """Return the conditions whose history taking is measured, in the order of ``conditions``."""
-    return [condition for condition in conditions() if condition.newest.protocol not in CARED_FOR]
 
 
 def known_case_sets() -> dict[str, int]:

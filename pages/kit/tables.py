@@ -127,17 +127,13 @@ def offer_csv(
     notes = " ".join(warnings_shown()) if noted else ""  # read now: the file is made in another thread
     st.download_button(
         label,
-        lambda: csv_of(_with_notes(table() if callable(table) else table, notes)),
+        lambda: csv_of((table() if callable(table) else table).assign(**({"Notes": notes} if notes else {}))),
         f"{name.replace('_', '-')}.csv",
         "text/csv",
         icon=":material/download:",
         on_click="ignore",
         key=key or f"{name}_csv",
     )
-
-
-def _with_notes(table: pd.DataFrame, notes: str) -> pd.DataFrame:
-    return table.assign(Notes=notes) if notes else table
 
 
 def draw_as_table(

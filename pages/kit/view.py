@@ -5,7 +5,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
-import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
@@ -162,15 +161,6 @@ def union(offers: Iterable[CaseSetOptions]) -> CaseSetOptions:
         every("asks_for"),
         any(offer.several_conditions for offer in all_offers),
         sum(offer.development for offer in all_offers),
-    )
-
-
-def offer_in(table: pd.DataFrame) -> CaseSetOptions:
-    """Return the offer of a table with the columns model, dataset and specialty; models keep their order."""
-    return CaseSetOptions(
-        tuple(table["model"].astype(str).unique()),
-        datasets=tuple(sorted(table["dataset"].dropna().unique())),
-        specialties=specialties_in_order(table["specialty"].dropna().unique()),
     )
 
 

@@ -11,6 +11,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from core import access
 from core.access import ANONYMOUS, HERE, Role, Visitor
+from core.errors import AnamnesisError
 from pages.kit.look import plain
 
 T = TypeVar("T")
@@ -88,6 +89,35 @@ def draw_control(draw: Callable[..., T], label: str, why_not: str = "", *, where
     if why_not:
         where.caption(plain(why_not))
     return value
+
+
+def offer_file(
+    label: str, make: Callable[[], bytes | str], file_name: str, mime: str, key: str, why_not: str = "", **options: Any
+) -> None:
+    """Draw a button that makes a file when it is downloaded, and its error at the next drawing of the page."""
+    failed: dict[str, str] = st.session_state.setdefault("files_failed", {})
+
+    def data() -> bytes | str:  # in another thread, which can draw nothing
+        failed.pop(file_name, None)
+        try:
+            return make()
+        except AnamnesisError as error:
+            failed[file_name] = str(error)
+            raise
+
+    draw_control(
+        st.download_button,
+        label,
+        why_not,
+        data=data,
+        file_name=file_name,
+        mime=mime,
+        key=key,
+        on_click="ignore",
+        **options,
+    )
+    if file_name in failed:
+        st.caption(plain(failed[file_name]))
 
 
 def only(role: Role, *, help: str | None = None) -> dict[str, Any]:

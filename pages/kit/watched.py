@@ -4,7 +4,7 @@ Also the presentation view: large and without the sidebar, for an audience.
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import streamlit as st
 
@@ -43,10 +43,10 @@ from pages.kit.look import (
     QUESTION_TYPE,
     arm,
     badge,
+    cost_of,
     counted,
     draw_refused,
     in_callback,
-    money,
     plain,
     total_tokens,
 )
@@ -390,21 +390,17 @@ def use_in_words(session: Session, fw: Framework, calls: Sequence[CallRecord]) -
     return f"{total_tokens(calls):,}", cost_of(calls)
 
 
-def cost_of(calls: Iterable[CallRecord]) -> str:
-    """Return the cost of calls in words; a plus means that some answered calls have no known price."""
-    costs = [call.cost_usd for call in calls if call.error is None]
-    priced = [cost for cost in costs if cost is not None]
-    if costs and not priced:
-        return "unknown"
-    return f"{money(sum(priced))}{'+' if len(priced) < len(costs) else ''}"
-
-
 def draw_fact_count(watched: WatchedSession) -> None:
-    uncovered_facts, askable = count_uncovered(watched)
+    """Draw how many of the facts that the doctor must ask for are uncovered; nothing without a case."""
+    askable: Sequence[Uncovered] = ()
+    if watched.case is not None and watched.profiled:
+        askable = gathered(watched.case, watched.session.dialogue).asked
+    elif watched.case is not None:
+        askable = [fact for fact in uncovered(watched.case, watched.session.dialogue) if fact.told]
     if askable:
+        told = sum(fact.turn is not None for fact in askable)
         by_whom = "patient and staff" if watched.profiled else "the patient"
-        words = f"{uncovered_facts} of {askable} facts that {by_whom} can tell, by words in common"
-        st.progress(uncovered_facts / askable, text=words)
+        st.progress(told / len(askable), text=f"{told} of {len(askable)} facts that {by_whom} can tell")
 
 
 def draw_differential(events: Sequence[Event], most: int | None = None) -> None:
@@ -418,16 +414,6 @@ def draw_differential(events: Sequence[Event], most: int | None = None) -> None:
         change = probability - before.get(diagnosis, 0.0)
         arrow = "↑" if change > 0.01 else "↓" if change < -0.01 else ""
         st.progress(min(1.0, probability), text=f"{plain(diagnosis)} — {probability:.0%} {arrow}")
-
-
-def count_uncovered(watched: WatchedSession) -> tuple[int, int]:
-    """Return the number of uncovered facts, and of all facts that the doctor must ask for; (0, 0) without a case."""
-    askable: Sequence[Uncovered] = ()
-    if watched.case is not None and watched.profiled:
-        askable = gathered(watched.case, watched.session.dialogue).asked
-    elif watched.case is not None:
-        askable = [fact for fact in uncovered(watched.case, watched.session.dialogue) if fact.told]
-    return sum(fact.turn is not None for fact in askable), len(askable)
 
 
 def _draw_facts(case: Case, watched: WatchedSession) -> None:

@@ -80,7 +80,7 @@ class CampaignDraft:
 
 def ask_campaign() -> None:
     fw = ask_framework("runs", "Figures of different frameworks are never mixed.")
-    st.caption(f"{fw.about} A campaign continues when you close this page.")
+    st.caption(fw.about, help="A campaign continues when you close this page.")
     draft = ask_draft(fw)
     if draft.note:
         st.caption(f":material/filter_alt: {draft.note}")

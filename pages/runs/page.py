@@ -10,14 +10,14 @@ import streamlit as st
 from core.frameworks.base import title_of
 from core.jobs.progress import run_state
 from core.store.queries.runs import RunProgress
-from pages.kit.campaigns import campaigns, case_set_name, cost_in_words, draw_damage, label_of_run
-from pages.kit.names import unique_names
+from pages.kit.campaigns import campaigns, cost_in_words, draw_damage, label_of_run
+from pages.kit.look import draw_refused
+from pages.kit.names import case_set_name, unique_names
 from pages.kit.navigation import follow
 from pages.kit.page import show
 from pages.kit.tables import draw_table
 from pages.runs.form import STARTED, ask_campaign, form_is_open
-from pages.runs.progress import share_of
-from pages.runs.run import draw_run
+from pages.runs.run import draw_run, share_of
 from pages.runs.study import ask_study, draw_decision
 
 _BUSY_S, _IDLE_S = 2.0, 5.0
@@ -54,6 +54,7 @@ def draw_runs() -> None:
     @st.fragment(run_every=_BUSY_S if busy else _IDLE_S)
     def watch() -> None:
         follow()
+        draw_refused()
         runs = campaigns()
         if not runs:
             st.info("No run yet. Start one above: the reference doctor needs no key and takes under a minute.")
@@ -84,7 +85,7 @@ def draw_run_list(runs: list[RunProgress], chosen: RunProgress | None) -> None:
                 "Done": None if (share := share_of(run)) is None else round(share, 2),
                 "Framework": title_of(run.protocol),
                 "Doctor": names[run.doctor],
-                "Cases": case_set_name(run),
+                "Cases": case_set_name(run.case_set),
                 "Trials": f"{run.done:,} of {format(run.planned, ',') if run.planned else '?'}",
                 "Excluded": run.excluded,
                 "Cost": cost_in_words(run),

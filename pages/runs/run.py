@@ -1,11 +1,12 @@
 """One run: progress, cast and settings, accuracy, links to its results, and its conversations."""
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import orjson
 import pyarrow.csv
@@ -21,25 +22,28 @@ from core.frameworks.settings import extra_of, options_of
 from core.interchange.archive import MAX_TRIALS, zipped
 from core.interchange.every_eval_ever import Publisher, write_evaluations
 from core.interchange.inspect_log import write_log
-from core.jobs.plan import names_of, remarks_of
-from core.jobs.progress import run_state
+from core.jobs.plan import HUMAN, names_of, remarks_of
+from core.jobs.progress import ask_to_stop, last_status, run_state, status
 from core.jobs.regrade import FREE
+from core.jobs.run import go_on, last_words
 from core.measures.flow import FLOW
 from core.measures.registry import qualities
 from core.spreadsheets import inert_table
 from core.store.database import Store
+from core.store.queries.run_labels import delete_run, run_contents
 from core.store.queries.runs import RoleUse, RunProgress
 from core.store.selection import Selection
 from core.words import ROLE
-from pages.kit.campaigns import draw_accuracy, in_conversations, label_of_run, run_title, unpriced
+from pages.kit.cached import ask
+from pages.kit.campaigns import draw_accuracy, draw_label, in_conversations, label_of_run, run_title, unpriced
 from pages.kit.export_menu import draw_with_cases, with_cases_key
-from pages.kit.look import STATE_ICON, plain
+from pages.kit.look import STATE_ICON, counted, draw_style, duration, in_callback, plain
 from pages.kit.names import dataset_name, model_name
 from pages.kit.navigation import link
+from pages.kit.page import draw_fold
 from pages.kit.section import draw_section
 from pages.kit.subjects import draw_comparison_link, in_results
-from pages.kit.visitor import draw_control
-from pages.runs.progress import draw_run_progress
+from pages.kit.visitor import draw_button, offer_file, only
 
 _MOST_IN_A_LOG: Final = 3_000
 """The most conversations of a run whose Inspect log can be downloaded: it is made in memory."""
@@ -67,15 +71,8 @@ def draw_run(run: RunProgress) -> None:
     columns[2].markdown(f"**Answers** {run.answers:,}, {run.excluded} excluded  \n**Failed trials** {run.failed}")
     columns[3].markdown("  \n".join(use_lines) or ("No call is stored." if unpriced(run) else "No model was called."))
     if run.done:
-        box = st.expander(
-            "Flow: from the cases to the answers that count",
-            icon=":material/account_tree:",
-            on_change="rerun",
-            key=f"flow_{run.run_id}",
-        )
-        if box.open:
-            with box:
-                draw_section(FLOW, Selection(runs=[run.run_id]), name=f"flow_table_{run.run_id}", titled=False)
+        flow = partial(draw_section, FLOW, Selection(runs=[run.run_id]), name=f"flow_table_{run.run_id}", titled=False)
+        draw_fold("Flow: from the cases to the answers that count", flow, f"flow_{run.run_id}", "account_tree")
 
 
 def _tokens(use: RoleUse) -> str:
@@ -128,7 +125,7 @@ def draw_run_links(run: RunProgress) -> None:
         ) -> None:
             name, mime, make = files[label]
             key = f"export_{name}_{run_id}"
-            st.download_button(label, make, f"{run_id}-{name}", mime, key=key, on_click="ignore", icon=icon, type=style)
+            offer_file(label, make, f"{run_id}-{name}", mime, key, icon=icon, type=style)
 
         draw_file_button("Summary", ":material/description:", "tertiary")
         with st.popover("Export", icon=":material/download:", key=f"export_{run_id}"):
@@ -154,19 +151,17 @@ def _draw_exchange(run: RunProgress, *, with_cases: bool) -> None:
         return
     organization = st.text_input("Publishing organization", key=f"publisher_{run.run_id}")
     selection, publisher = Selection(runs=[run.run_id]), Publisher(organization, "other")
-    draw_control(
-        st.download_button,
+    offer_file(
         "Every Eval Ever (ZIP)",
-        "" if organization.strip() else "Name the publishing organization first.",
-        data=partial(
+        partial(
             zipped,
             run.run_id,
             lambda folder: write_evaluations(Store(), selection, folder, publisher, with_cases=with_cases),
         ),
-        file_name=f"{run.run_id}-every-eval-ever.zip",
-        mime="application/zip",
-        key=f"exchange_{run.run_id}",
-        on_click="ignore",
+        f"{run.run_id}-every-eval-ever.zip",
+        "application/zip",
+        f"exchange_{run.run_id}",
+        "" if organization.strip() else "Name the publishing organization first.",
     )
 
 
@@ -215,3 +210,121 @@ def _settings(run: RunProgress) -> Iterator[tuple[str, str]]:
         if cap := fw.speech.cap(run.settings, run.doctor):
             yield "Limit", cap
     yield "Seed", str(run.seed)
+
+
+_IN_SIGHT = """<style>
+[data-testid="stLayoutWrapper"]:has(> .st-key-run_progress) { position: sticky; top: 3.6rem; z-index: 90; }
+.st-key-run_progress { background: GROUND; padding-bottom: 0.5rem; border-bottom: 1px solid BORDER; }
+</style>"""
+
+
+def share_of(run: RunProgress) -> float | None:
+    """Return the share of a run that is done, 0 to 1, in calls as long as it is not complete; ``None`` if unknown."""
+    if run.state != "complete" and (progress := last_status(run.run_id)) and "share" in progress:
+        return float(progress["share"])
+    return run.done / run.planned if run.planned else None
+
+
+def draw_run_progress(run: RunProgress) -> None:
+    """Draw how far a run is and its buttons; those of a running run stay in sight when the page is scrolled."""
+    state = run_state(run)
+    progress = status(run.run_id) if state == "running" else None
+    if state == "running":
+        draw_style(_IN_SIGHT)
+    with st.container(key="run_progress", gap="small"):
+        if state != "complete":
+            st.progress(share_of(run) or 0.0, text=progress_in_words(run, state, progress))
+        _draw_buttons(run, state)
+    if progress and progress["details"]:
+        st.caption(plain(progress["details"]))
+    if progress and progress["forecast"]:
+        st.caption(f":material/query_stats: {plain(progress['forecast'])}")
+    if progress and progress["trouble"]:
+        st.warning(plain(progress["trouble"]), icon=":material/gavel:")
+
+
+def progress_in_words(run: RunProgress, state: str, progress: Mapping[str, Any] | None) -> str:
+    """Return how far a run is: its calls and the time left while it runs, what is stored once it has stopped."""
+    trials = f"{run.done:,} of {format(run.planned, ',') if run.planned else '?'} trials"
+    if state == "stopped" and (replies := sum(use.calls - use.failed for use in run.use.values())):
+        stored = counted(replies, "reply", "replies")
+        return f"Stopped: {stored} and {trials} are stored; resuming pays for none of them again"
+    if progress is None:
+        return f"{state.capitalize()}: {trials}"
+    words = [f"{'Waiting' if progress['batch'] else 'Running'}: {trials}"]
+    if progress["calls_expected"]:
+        words[0] += f", {progress['calls_so_far']:,} of about {progress['calls_expected']:,} calls"
+    time_left = f", about {duration(progress['seconds_left'])} left" if progress["seconds_left"] else ""
+    words.append(f"{duration(time.time() - progress['started_at'])} so far{time_left}")
+    return "; ".join(words)
+
+
+def _draw_buttons(run: RunProgress, state: str) -> None:
+    # Callbacks, because a redraw between a click and its button would lose the click.
+    stopping_key = f"stopping_{run.run_id}"
+
+    def stop() -> None:
+        ask_to_stop(run.run_id)
+        st.session_state[stopping_key] = True
+
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if state == "running":
+            is_stopping = bool(st.session_state.get(stopping_key))
+            draw_button(
+                "Stop",
+                "It stops when the running calls have ended." if is_stopping else "",
+                role="run",
+                icon=":material/stop:",
+                key=f"stop_{run.run_id}",
+                on_click=in_callback(stop),
+                help="Every reply is stored; the run can be resumed.",
+            )
+        elif state == "stopped" and run.doctor.startswith(f"{HUMAN}/"):
+            st.caption("People answer this run on the page Trust, under Experts.")
+        elif state == "stopped" and run.source == "local":
+            st.session_state.pop(stopping_key, None)
+            st.button(
+                "Resume",
+                icon=":material/play_arrow:",
+                type="primary",
+                key=f"resume_{run.run_id}",
+                on_click=in_callback(go_on),
+                args=(run.run_id,),
+                **only("run"),
+            )
+            if error := last_words(run.run_id):
+                st.caption(plain(error))
+        if state == "complete":
+            st.markdown(progress_in_words(run, state, None), width="content")
+        draw_label(run.run_id, f"{run.doctor} on {run.case_set}")
+        if state != "running" and run.source != "release":
+            draw_delete(run)
+        st.caption(f"`{run.run_id}`")
+
+
+def draw_delete(run: RunProgress) -> None:
+    """Draw the button that deletes a run, with what is deleted and what stays."""
+
+    @in_callback
+    def delete() -> None:
+        delete_run(Store(), run.run_id)
+        st.query_params.pop("run", None)
+
+    with st.popover("Delete", icon=":material/delete:", key=f"delete_{run.run_id}"):
+        contents = ask(run_contents, run.run_id)
+        deleted_counts = {
+            "trials": contents.trials,
+            "answers": contents.answers,
+            "verdicts": contents.verdicts,
+            "scores": contents.scores,
+            "experts’ annotations": contents.annotations,
+        }
+        st.markdown(
+            f"Deleted with it: {', '.join(f'{n:,} {what}' for what, n in deleted_counts.items() if n) or 'nothing'}. "
+            f"The cost of its {contents.calls:,} calls stays counted."
+        )
+        if contents.branches:
+            st.markdown(
+                f"{contents.branches:,} branches of other runs stay, without the conversations they branch off."
+            )
+        st.button("Delete for good", type="primary", key=f"delete_yes_{run.run_id}", on_click=delete, **only("run"))

@@ -58,12 +58,12 @@ def test_missing_or_surplus_values_are_an_error(tmp_path: Path, subtests: pytest
 
 def test_an_impossible_folder_name_is_refused(subtests: pytest.Subtests) -> None:
     for name in ["—" * 3_000, "a\0b", "~root/" + "x" * 300, "~unknown/pack"]:
-        with subtests.test(name=name), pytest.raises(UsageError, match="There is no prompt pack"):
+        with subtests.test(name=name), pytest.raises(UsageError, match="There are no prompts"):
             load_pack(name)
 
 
 def test_a_missing_prompt_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"lacks patient\.md, exam\.md"):
+    with pytest.raises(UsageError, match=r"have no patient\.md, exam\.md"):
         load_pack(write(tmp_path, greeting=GOOD), ("greeting", "patient", "exam"))
 
 

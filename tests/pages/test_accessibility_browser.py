@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from core.store.queries.trials import conversations
 from core.store.sample import add_sample
+from core.store.selection import Selection
 from pages.kit.navigation import PAGES
 from tests.support.dashboard import NARROW, WIDE, settle, shared
 from tests.support.stores import copy_of
@@ -103,12 +105,15 @@ _UNCHANGED = """() => {
 @pytest.mark.parametrize("name", SETTINGS)
 def test_no_page_has_a_barrier(browser: Browser, tmp_path: Path, name: str) -> None:
     setting = SETTINGS[name]
-    copy_of(add_sample, tmp_path)
+    store = copy_of(add_sample, tmp_path)
+    with store.read() as cursor:
+        (played,) = conversations(cursor, Selection(frameworks=["craftmd"]), limit=1)
+    of_trial = [f"{path}?trial={played.trial_id}" for path in ("live", "conversations", "debugger")]
     with visiting(browser, shared.dashboard(tmp_path)) as visitors:
         page = visitors.open("", setting.size, setting.theme)
         page.set_default_timeout(PATIENCE_S * 1000)
         failed = {}
-        for path in NAMES:
+        for path in (*NAMES, *of_trial):
             page.goto(f"{visitors.dashboard.address}/{path}")
             drawn(page)
             if setting.unfolded:

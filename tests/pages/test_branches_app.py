@@ -14,8 +14,7 @@ from core.live.session import Session
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.branches import Tree, tree
-from pages.conversations.branches import changes_words, node_names, tree_chart, tree_table
-from pages.conversations.comparison import changes, common_messages
+from pages.conversations.branches import changes, changes_words, common_messages, node_names, tree_chart, tree_table
 from pages.kit import sessions as live_sessions
 from tests.core.store.builders import a_case, a_header, a_stream, a_trial, as_released, graded, write_journal
 from tests.support.pages import button, has_button, run_until, trouble, words

@@ -66,7 +66,7 @@ def test_filters_narrow_by_what_is_known_of_a_case() -> None:
 
 def test_the_list_does_not_give_answers_away_but_the_download_has_them() -> None:
     listed = cases_table(LINES)
-    assert list(listed["Suitability"]) == ["✓ Suitable", "✗ Abstract concept", "– Not assessed", "✓ Suitable"]
+    assert list(listed["Suitability"]) == ["Suitable", "Not: Abstract concept", "Not assessed", "Suitable"]
     assert list(listed["Profile"].fillna("")) == ["Rules (rules-1)", "", "", "Came with the case"]
     assert list(listed["Findings"]) == ["", "", "Duplicate", ""]
     assert "Eczema" not in listed.to_string()

@@ -7,7 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from core.events import Assessed, Ended, Event, Started, Utterance
 from core.frameworks.automedic.tags import EMPATHY, MISUSE
-from pages.conversations.comparison import own_words
+from pages.conversations.branches import own_words
 from pages.kit.messages import Mark, around, marked
 
 

@@ -227,7 +227,7 @@ def test_an_edited_prompt_becomes_a_pack_that_can_be_chosen(open_page: Open) -> 
     app.text_input(key="debug_pack_own_name").set_value("../evil").run()
     button(app, "Save the copy").click().run()
     (refused,) = trouble(app)
-    assert "is no name for a prompt pack" in refused
+    assert "is no name for prompts" in refused
     app = edit(app, "System", "Only this once.")
     assert "Edit a template first." in words(app)  # a message that is edited by itself changes no pack
     template = "You are an AI doctor specialised in {{ specialty }}. Think of the heart."

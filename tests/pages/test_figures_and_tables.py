@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from typing import Any
 
+import plotly.graph_objects as go
 import pytest
 
+from core.figures.report import chart_of
 from core.measures.accuracy import report
 from core.measures.base import Columns, Result, Row, Section
 from core.store.queries.trials import Conversation
-from pages.kit.campaigns import ACCURACY, accuracy_chart
+from pages.kit.campaigns import ACCURACY
 from pages.kit.conversation_list import conversations_table
 from pages.kit.look import ARMS, QUESTION_COLOUR
 from pages.kit.names import model_name
@@ -23,6 +27,13 @@ def row(format_: str, question_type: str, mean: float | None, ci: tuple | None =
     return Row(label, mean, low, high, 10, excluded, more, columns=Columns(excluded="excluded_by_reason"))
 
 
+def chart(rows: Sequence[Row], *, dark: bool = False) -> go.Figure:
+    declared: dict[str, Any] = {
+        part: getattr(ACCURACY, part) for part in ("kind", "series", "place", "axis", "colours")
+    }
+    return chart_of(rows, names=ACCURACY.words, dark=dark, **declared)
+
+
 ROWS = [
     row("multi_turn", "frq", 0.5, (0.3, 0.8), refused=2),
     row("vignette", "frq", 0.9, (0.7, 1.0)),
@@ -32,7 +43,7 @@ ROWS = [
 
 
 def test_bars_carry_the_intervals_of_their_rows() -> None:
-    figure = accuracy_chart(ROWS)
+    figure = chart(ROWS)
     bars = {bar.name: bar for bar in figure.data}
     assert list(bars) == ["Multiple choice", "Free response"]
     free = bars["Free response"]
@@ -49,12 +60,12 @@ def test_bars_carry_the_intervals_of_their_rows() -> None:
 
 
 def test_a_bar_without_an_interval_has_no_error_bar() -> None:
-    (bar,) = accuracy_chart([row("vignette", "frq", 0.5)]).data
+    (bar,) = chart([row("vignette", "frq", 0.5)]).data
     assert bar.error_y.array is None
 
 
 def test_axes_colours_and_order_are_the_same_for_every_run() -> None:
-    figure = accuracy_chart(ROWS)
+    figure = chart(ROWS)
     assert tuple(figure.layout.yaxis.range) == (0, 1.02)
     assert list(figure.layout.xaxis.categoryarray) == ["Vignette", "Multi-turn"]
     assert [bar.marker.color for bar in figure.data] == [QUESTION_COLOUR["mcq"], QUESTION_COLOUR["frq"]]
@@ -62,7 +73,7 @@ def test_axes_colours_and_order_are_the_same_for_every_run() -> None:
 
 
 def test_error_bars_stand_out_from_a_dark_page() -> None:
-    light, dark = (accuracy_chart(ROWS, dark=dark).data[0].error_y.color for dark in (False, True))
+    light, dark = (chart(ROWS, dark=dark).data[0].error_y.color for dark in (False, True))
     assert light != dark
 
 

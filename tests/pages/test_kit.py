@@ -6,7 +6,6 @@ import ast
 from collections.abc import Mapping
 from pathlib import Path
 
-import pandas as pd
 from streamlit.testing.v1 import AppTest
 
 from core.datasets.select import cases_of
@@ -21,7 +20,7 @@ from pages.kit.cached import cached_query
 from pages.kit.navigation import FORMER, PAGES, PARTS, from_former, page_file
 from pages.kit.stored import conditions
 from pages.kit.subjects import subject_names
-from pages.kit.view import names_on, offer_in, offered
+from pages.kit.view import names_on, offered
 from tests.core.store.builders import a_case, a_header, a_trial, write_journal
 from tests.support.stores import copy_of
 
@@ -116,16 +115,6 @@ def test_a_name_on_a_pill_is_no_picture_and_no_link() -> None:
             r"\[link\](http://elsewhere.example)",
         ]
     assert len(app.get("button_group")) == 2
-
-
-def test_an_offer_has_what_the_rows_have() -> None:
-    table = pd.DataFrame(
-        [("b", "second", "Neurology"), ("a", "first", "Dermatology"), ("b", "first", None)],
-        columns=["model", "dataset", "specialty"],
-    )
-    offer = offer_in(table)
-    assert offer.models == ("b", "a")
-    assert (offer.datasets, offer.specialties) == (("first", "second"), ("Dermatology", "Neurology"))
 
 
 def test_every_page_has_its_script_and_every_part_a_page() -> None:

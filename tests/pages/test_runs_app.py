@@ -177,7 +177,7 @@ def test_a_click_on_resume_starts_the_run_again(open_page: Open, monkeypatch: py
     header = a_header("cut-short", [a_case()], trials=2)
     write_journal(Store().journals, "cut-short", header, a_trial(trial_id="cut-short/1/0", run_id="cut-short"))
     resumed: list[str] = []
-    monkeypatch.setattr("pages.runs.progress.go_on", resumed.append)
+    monkeypatch.setattr("pages.runs.run.go_on", resumed.append)
     app = open_page("runs", run="cut-short")
     button(app, "Resume").click().run()
     assert resumed == ["cut-short"]
@@ -300,7 +300,7 @@ def test_a_pack_that_cannot_ask_for_beliefs_is_refused_in_a_sentence(open_page: 
     app.selectbox(key="runs_doctor").set_value("another model…").run()
     app.text_input(key="runs_doctor_other").set_value("hf/some/model").run()
     app.toggle(key="runs_probe").set_value(True).run()
-    assert "The prompt pack mine has no belief.md" in words(app).replace("\\", "")
+    assert "The prompts mine have no belief.md" in words(app).replace("\\", "")
     assert not has_button(app, START)
     assert trouble(app) == []
 

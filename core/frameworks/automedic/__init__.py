@@ -105,9 +105,8 @@ class AutoMedic(Framework):
     version = 3
     publication = Publication("Oh, Park, Kim, arXiv 2512.10195", ARMS[:2], ("care",))
     about = (
-        "The doctor asks a patient for the history and the clinical staff for results, each by its tag, then answers "
-        "the case’s question, which it also answers from the whole vignette (Oh, Park, Kim 2025). Results are on "
-        "Quality, under CARE."
+        "The doctor asks a patient for the history and clinical staff for results, then answers the case’s question "
+        "(Oh, Park, Kim 2025)."
     )
     settings = AutoMedicSettings
     seats = (
@@ -125,7 +124,7 @@ class AutoMedic(Framework):
         super().check(pack, settings, names)
         if is_model(names.patient) and "quotations" not in pack.prompts["empathy"].source:
             raise UsageError(
-                f"The prompt pack {pack.name} asks for a rating of empathy without quotations: copy "
+                f"The prompts {pack.name} ask for a rating of empathy without quotations: copy "
                 "prompts/automedic/empathy.md into it."
             )
 

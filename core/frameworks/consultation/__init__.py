@@ -128,9 +128,8 @@ class Consultation(Framework):
     version = 2
     publication = Publication("Liao et al., arXiv 2309.02077", ARMS[:1], ("history",))
     about = (
-        "The patient opens with a request, the doctor only takes the history, and a solver that sees nothing else "
-        "answers the case’s question from the dialogue (Liao et al. 2023). Oracle and bounds show what a doctor could "
-        "achieve."
+        "The doctor takes the history, and a solver answers the case’s question from the dialogue alone (Liao et al. "
+        "2023)."
     )
     settings = ConsultationSettings
     seats = (

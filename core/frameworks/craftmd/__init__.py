@@ -70,7 +70,7 @@ class CraftMdSettings(FrameworkSettings):
         if cap and cap < _LEAST_MESSAGES:
             raise ValueError(
                 f"it must be at least {_LEAST_MESSAGES} (the doctor's prompt, greeting, reply and a question), "
-                "or 0 for no cap"
+                "or 0 for no limit"
             )
         return cap or None
 

@@ -20,14 +20,13 @@ from core.judging.judgement import Judge, Quotation
 from core.measures.failures import agreement_with_people
 from core.measures.ledger import judge_key
 from core.measures.rubrics.reading import Outcome
-from core.stats.differences import PairedCounts
 from core.store.database import Store
 from core.store.queries.fact_sets import SavedFacts, facts_saved, save_facts
 from core.store.queries.judged_facts import FORM, JudgedPatient, VerdictKind, judged_patients, judges
 from core.store.selection import Selection
 from core.text.facts import AtomicFact, facts_of, with_ids
 from core.text.topics import TOPICS
-from pages.kit.cached import ask, cached_query
+from pages.kit.cached import ask, cached_query, read
 from pages.kit.case.verdicts import draw_questions, trial_of
 from pages.kit.controls import choose
 from pages.kit.figures import draw_figure
@@ -250,14 +249,9 @@ def ask_judge() -> Judge | None:
     return work_by_key[chosen].judge
 
 
-@cached_query()
-def _against_people(judge: Judge) -> dict[str, PairedCounts]:
-    return agreement_with_people(Store(), judge)
-
-
 def people_words(judge: Judge) -> str:
     """Return a judge's agreement with people on the same conversations, as a sentence."""
-    counts_by_fault = _against_people(judge)
+    counts_by_fault = read(agreement_with_people, judge)
     if not counts_by_fault:
         return "Its agreement with people is unknown: no person has reviewed a conversation that it judged."
     kappa = {

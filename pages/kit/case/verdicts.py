@@ -10,7 +10,6 @@ from core.events import Event, Started, Utterance
 from core.jobs.judge import Judging
 from core.judging.form import RUBRIC, Form, FormQuestion
 from core.judging.form import forms as form_files
-from core.judging.judgement import Quotation
 from core.judging.rules import RULE_JUDGE
 from core.measures.rubrics.reading import LEAST_JUDGED, Outcome, conversation_score, read_outcomes, read_rubric_outcomes
 from core.reviews.rubrics import rubric_entries
@@ -18,7 +17,7 @@ from core.store.database import Store
 from core.store.queries.judgements import judgements
 from core.store.review_records import AnnotatedItem
 from core.store.selection import Selection
-from pages.kit.cached import cached_query, read
+from pages.kit.cached import ask, cached_query, read
 from pages.kit.controls import choose
 from pages.kit.jobs import draw_judging
 from pages.kit.look import plain
@@ -40,12 +39,6 @@ def forms_for(case_key: str, specialty: str, judged: tuple[str, ...]) -> dict[st
     return {name: form for name, form in forms.items() if form.questions_for(case_key, specialty)}
 
 
-def _judged_forms(store: Store, trial_id: str) -> tuple[str, ...]:
-    with store.read() as cursor:
-        subject = str(AnnotatedItem("talk", trial_id))
-        return tuple(sorted({a.form for a in judgements(cursor, subjects=[subject], kinds=("model", "rule"))}))
-
-
 def trial_of(events: Sequence[Event]) -> str | None:
     """Return the id of the trial with these events; ``None`` if the trial has not finished."""
     started = next((event for event in events if isinstance(event, Started)), None)
@@ -63,8 +56,9 @@ def status_words(question: FormQuestion, status: str) -> str:
 def draw_verdicts(case: Case, events: Sequence[Event], key: str) -> None:
     """Draw the questions of a form about a conversation with a judge's answers, and the form that starts judging."""
     trial_id = trial_of(events)
-    judged = tuple(read(_judged_forms, trial_id)) if trial_id else ()
-    forms = forms_for(case.case_key, case.specialty or "", judged)
+    subject = str(AnnotatedItem("talk", trial_id or ""))
+    judged = {judgement.form for judgement in ask(judgements, subjects=[subject], kinds=("model", "rule"))}
+    forms = forms_for(case.case_key, case.specialty or "", tuple(sorted(judged)))
     if not forms:
         st.info("No rubric has criteria for this case. Import one on Cases, under Rubrics.")
         return
@@ -129,7 +123,11 @@ def questions_frame(outcomes: Sequence[Outcome]) -> pd.DataFrame:
         {
             "Verdict": status_words(outcome.criterion, outcome.status),
             "Criterion": outcome.criterion.wording,
-            "Messages": ", ".join(str(n + 1) for n in dict.fromkeys(q.message for q in _verified(outcome))) or "–",
+            "Messages": ", ".join(
+                str(number + 1)
+                for number in dict.fromkeys(q.message for q in outcome.quotations if q.state != "unverified")
+            )
+            or "–",
             "Points": outcome.criterion.points,
             "Priority": outcome.criterion.priority,
             "Axis": outcome.criterion.axis,
@@ -137,10 +135,6 @@ def questions_frame(outcomes: Sequence[Outcome]) -> pd.DataFrame:
         for outcome in outcomes
     )
     return frame if any(outcome.points for outcome in outcomes) else frame[["Verdict", "Criterion", "Messages"]]
-
-
-def _verified(outcome: Outcome) -> list[Quotation]:
-    return [quotation for quotation in outcome.quotations if quotation.state != "unverified"]
 
 
 def draw_questions(outcomes: Sequence[Outcome], events: Sequence[Event], key: str) -> None:
@@ -182,8 +176,7 @@ def draw_questions(outcomes: Sequence[Outcome], events: Sequence[Event], key: st
 
 
 BY_RULE = (
-    "A rule on words judges only questions about findings and the final diagnosis. Choose a language model for the "
-    "other criteria, best of another maker than the doctors."
+    "A rule judges only findings and the final diagnosis. For other criteria choose a language model of another maker."
 )
 
 

@@ -52,9 +52,10 @@ def draw_why(case: Case, events: Sequence[Event], key: str, arm: Arm | None = No
     if chosen and any(answer.format in AFTER_CONVERSATION for answer in chosen):
         draw_patient(trial_of(events), f"{key}_why")
     st.caption(
-        "The first cause that applies: provider failed, case faulty, verdict disputed, patient invented or withheld "
-        "facts, doctor never asked, doctor concluded wrongly. The patient and the missing questions need a model’s "
-        "judgement, unless the doctor also fails on the whole vignette or believed the right diagnosis."
+        "The first cause that applies is named; some need a model’s judgement.",
+        help="In this order: provider failed, case faulty, verdict disputed, patient invented or withheld facts, "
+        "doctor never asked, doctor concluded wrongly. The patient and the missing questions need a model’s judgement, "
+        "unless the doctor also fails on the whole vignette or believed the right diagnosis.",
     )
 
 
@@ -86,7 +87,7 @@ def attribution_of(case: Case, events: Sequence[Event], answer: WrongAnswer) -> 
 
 
 def wrong_in(events: Sequence[Event]) -> list[WrongAnswer]:
-    """Return the wrong and the failed answers of a trial by the newest verdicts, choices by the substring rule."""
+    """Return the wrong and the failed answers of a trial by the newest verdicts, choices if they occur in the reply."""
     started = next((event for event in events if isinstance(event, Started)), None)
     ended = next((event for event in events if isinstance(event, Ended)), None)
     grades = [event for event in events if isinstance(event, Graded)]
@@ -124,8 +125,8 @@ def draw_belief(case: Case, events: Sequence[Event], key: str) -> None:
     probes = sorted((e for e in events if isinstance(e, Probed) and e.differential), key=lambda e: e.turn)
     if not probes:
         st.info(
-            "The doctor's belief was not recorded. Switch on “Ask the doctor's belief after every reply” under More "
-            "settings and run the case again; the reference doctor always reports its belief.",
+            "The doctor’s belief was not recorded. Run the case again with “Ask the doctor's belief after every reply” "
+            "under More settings.",
             icon=":material/psychology:",
         )
         return

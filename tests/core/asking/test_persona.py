@@ -88,5 +88,5 @@ def test_every_persona_has_a_different_prompt_that_keeps_to_the_facts() -> None:
 
 
 def test_a_pack_without_the_prompt_says_so() -> None:
-    with pytest.raises(UsageError, match=r"The prompt pack bare has no persona\.md, which the persona 'terse' needs"):
+    with pytest.raises(UsageError, match=r"The prompts bare have no persona\.md, which the persona 'terse' needs"):
         persona_prompt(replace(PACK, name="bare", prompts={}), Persona("terse"), False)

@@ -76,7 +76,7 @@ def test_a_dry_run_starts_nothing(db: Path, capsys: pytest.CaptureFixture[str]) 
         (("reference/bayes", "--probe"), "--probe belongs to the protocol craftmd, not automedic: leave it out."),
         (("reference/bayes", "--solver", "openai/x"), "--solver belongs to the protocol consultation, not automedic"),
         (("reference/bayes", "--staff", "reference/bayes"), "the reference kind is called reference/staff"),
-        (("human",), "A campaign cannot wait for a human"),
+        (("human",), "A campaign cannot wait for a person"),
         (("reference/bayes", "--arms", "single_turn:mcq"), "does not ask single_turn:mcq"),
     ],
 )

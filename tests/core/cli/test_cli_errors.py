@@ -82,10 +82,10 @@ def run_failing(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[in
         (("run", "--doctor", "openai/gpt4o", "--base-url", "http://x", "--patient", "gpt-4p"), 2, "did you mean"),
         ((*RUN, "--cases", "libary"), 2, "There is no data set 'libary': choose one of library"),
         ((*RUN, "--cases", "library:Cardiolgy"), 2, "Did you mean Cardiology"),
-        ((*RUN, "--prompts", "nowhere"), 2, "There is no prompt pack 'nowhere'"),
+        ((*RUN, "--prompts", "nowhere"), 2, "There are no prompts 'nowhere'"),
         ((*RUN, "--temperature", "-1"), 2, "--temperature must be from 0 to 2"),
         ((*RUN, "--max-messages", "2"), 2, "--max-messages: it must be at least 4"),
-        (("run", "--doctor", "human"), 2, "A campaign cannot wait for a human"),
+        (("run", "--doctor", "human"), 2, "A campaign cannot wait for a person"),
         (("run", "--doctor", "reference/names"), 2, "the reference kind is called reference/bayes"),
         (
             ("run", "--doctor", "openai/doctor", "--base-url", "https://a.example.org/v1", "--budget-usd", "1"),

@@ -82,7 +82,7 @@ def test_a_failing_provider_is_reported_with_its_message(
         (("--grader", "unknown/x"), 2, "No model is called “unknown/x”"),
         (("--grader", "reference/bayes"), 2, "There is no 'reference/bayes' for the grader"),
         (("--grader", "reference/names", "--prompts", "craftmd"), 2, "reads no prompts: leave --prompts out"),
-        (("--grader", "openai/kind", "--prompts", "automedic"), 2, "prompts/automedic lacks"),
+        (("--grader", "openai/kind", "--prompts", "automedic"), 2, "prompts/automedic have no"),
         (("--grader", "reference/names", "--limit", "0"), 2, "Invalid value for '--limit'"),
     ],
 )

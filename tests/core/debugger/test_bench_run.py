@@ -161,7 +161,7 @@ def test_a_failed_arm_is_excluded_and_the_others_continue(fake_provider_thread: 
         ({"names": CastNames("openai/gpt-4o")}, "OPENAI_API_KEY"),
         ({"names": CastNames("unknown/x")}, "No model is called"),
         ({"protocol": "consultation"}, "does not ask vignette:mcq"),
-        ({"prompts": "no-such-pack"}, "There is no prompt pack"),
+        ({"prompts": "no-such-pack"}, "There are no prompts"),
     ],
 )
 def test_impossible_runs_are_refused_before_the_start(changes: dict[str, Any], words: str) -> None:

@@ -111,15 +111,15 @@ def test_other_protocols_do_not_have_these_settings() -> None:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"arms": (("summarized", "mcq"),)}, "does not ask summarized:mcq: its arms are vignette:mcq, multi_turn:mcq"),
+        ({"arms": (("summarized", "mcq"),)}, "does not ask summarized:mcq, but vignette:mcq, multi_turn:mcq"),
         ({"names": CastNames("reference/oracle-direct")}, "the reference kind is called reference/bayes"),
-        ({"names": CastNames("reference/bayes", grader="human")}, "A human cannot sit in the grader's seat"),
+        ({"names": CastNames("reference/bayes", grader="human")}, "A person cannot play the grader"),
         ({"names": CastNames("reference/bayes", solver="openai/x")}, "--solver does not belong to automedic"),
         (
             {"names": CastNames("reference/bayes", staff="reference/bayes")},
             "clinical staff: the reference kind is called reference/st",
         ),
-        ({"prompts": "craftmd"}, "lacks opening.md"),
+        ({"prompts": "craftmd"}, "have no opening.md"),
     ],
 )
 def test_impossible_campaigns_are_refused_with_a_message(changes: dict[str, Any], sentence: str) -> None:

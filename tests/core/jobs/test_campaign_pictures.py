@@ -107,7 +107,7 @@ def test_a_pack_without_words_for_pictures_is_refused(tmp_path: Path) -> None:
     shutil.copytree(paths.PROMPTS / "craftmd", tmp_path / "mine")
     (tmp_path / "mine" / "picture.md").unlink()
     campaign = with_pictures(1, prompts=str(tmp_path / "mine"))
-    with pytest.raises(UsageError, match=r"The prompt pack mine has no picture\.md"):
+    with pytest.raises(UsageError, match=r"The prompts mine have no picture\.md"):
         startable(campaign)
 
 

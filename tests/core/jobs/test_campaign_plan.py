@@ -130,7 +130,7 @@ def test_a_run_goes_on_unless_a_prompt_of_its_models_has_changed(tmp_path: Path)
             refused = str(error)
         shutil.rmtree(journal_path(header.run_id).parent)
         expected = (None, True) if seat else (header.run_id, False)
-        if (resumed and resumed.run_id, f"The prompts of {seat} in the prompt pack" in refused) != expected:
+        if (resumed and resumed.run_id, f"The prompts of {seat} in " in refused) != expected:
             wrong.append((name, seat, resumed, refused))
         assert now.fingerprint != header.fingerprint
     assert wrong == []
@@ -243,9 +243,9 @@ def test_seeds_and_ids_depend_only_on_their_trial() -> None:
     [
         ({"cases": ()}, "No case was chosen"),
         ({"trials": 0}, "--trials must be at least 1"),
-        ({"names": CastNames("openai/gpt-4o", grader="human")}, "A human cannot sit in the grader's seat"),
+        ({"names": CastNames("openai/gpt-4o", grader="human")}, "A person cannot play the grader"),
         ({"names": CastNames("gpt-4p")}, "did you mean"),
-        ({"prompts": "no-such-pack"}, "There is no prompt pack"),
+        ({"prompts": "no-such-pack"}, "There are no prompts"),
     ],
 )
 def test_impossible_campaigns_are_refused(changes: dict[str, Any], message: str) -> None:
@@ -256,7 +256,7 @@ def test_impossible_campaigns_are_refused(changes: dict[str, Any], message: str)
 def test_unstartable_campaigns_are_refused_before_anything_is_written(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="set the environment variable OPENAI_API_KEY"):
         check_startable(BASE, registry(), Options())
-    with pytest.raises(UsageError, match="A campaign cannot wait for a human"):
+    with pytest.raises(UsageError, match="A campaign cannot wait for a person"):
         check_startable(dataclasses.replace(BASE, names=CastNames("human")), registry(), Options())
     with pytest.raises(UsageError, match="--budget-usd must be more than 0"):
         check_startable(plan(base_url="http://127.0.0.1:9/v1"), registry(), Options(budget_usd=0.0))

@@ -122,10 +122,10 @@ def test_a_header_names_the_cast_and_gives_the_campaign_back() -> None:
     ("changes", "sentence"),
     [
         ({"names": CastNames("reference/oracle")}, "choose one of reference/bayes, reference/oracle-direct"),
-        ({"arms": (("vignette", "mcq"),)}, "does not ask vignette:mcq: its arms are multi_turn:mcq, multi_turn:frq"),
+        ({"arms": (("vignette", "mcq"),)}, "does not ask vignette:mcq, but multi_turn:mcq, multi_turn:frq"),
         ({"names": ORACLE.but(solver="reference/bayes")}, "the reference kind is called reference/solver"),
-        ({"names": ORACLE.but(solver="human")}, "A human cannot sit in the solver's seat"),
-        ({"prompts": "craftmd"}, "lacks doctor_long.md"),
+        ({"names": ORACLE.but(solver="human")}, "A person cannot play the solver"),
+        ({"prompts": "craftmd"}, "have no doctor_long.md"),
         (
             {"protocol": "craftmd", "prompts": "craftmd", "settings": None},
             "the reference kind is called reference/bayes",
@@ -166,7 +166,7 @@ def test_keywords_for_arms_mean_the_arms_of_the_protocol() -> None:
 
 
 def test_a_human_is_refused_before_anything_starts() -> None:
-    with pytest.raises(UsageError, match="A campaign cannot wait for a human"):
+    with pytest.raises(UsageError, match="A campaign cannot wait for a person"):
         check_startable(in_full(consultation(names=CastNames("human")), registry()), registry(), Options())
 
 

@@ -67,7 +67,7 @@ def test_a_run_without_free_responses_has_nothing_to_grade(provider: FakeProvide
 IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
     ({"types": ("mcq_answers",)}, "Graders judge mcq, mcq_many, frq, frq_top3, not mcq_answers"),
     ({"limit": 0}, "--limit must be at least 1"),
-    ({"prompts": "nothing"}, "There is no prompt pack 'nothing'"),
+    ({"prompts": "nothing"}, "There are no prompts 'nothing'"),
     (
         {"budget_usd": 1.0, "base_url": "https://a.example.org/v1"},
         "A budget needs prices, and none is known for openai/kind",

@@ -322,7 +322,7 @@ def test_estimates_and_impossible_jobs(store: Store, solver: FakeProvider) -> No
     assert estimate_job(Solving("openai/solver", question="mcq"), store, registry()).todo == 0
     with pytest.raises(UsageError, match="budget needs prices"):
         run_job(Solving("openai/solver"), store, registry(), Options(1, 1.0))
-    with pytest.raises(UsageError, match="A human cannot sit"):
+    with pytest.raises(UsageError, match="A person cannot play"):
         estimate_job(Solving("human"), store, registry())
     with pytest.raises(AnamnesisError, match="no conversation to ask a solver about"):
         estimate_job(Solving("reference", Selection(models=["unknown/model"])), store, registry())

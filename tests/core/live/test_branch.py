@@ -263,7 +263,7 @@ def test_a_deleted_branch_is_not_taken_up_as_an_unfinished_campaign(parent: Sess
         ({"arms": (("multi_turn", "mcq_many"),)}, "many choices"),
         ({"names": CastNames("nobody/knows")}, "nobody/knows"),
         ({"names": CastNames("openai/gpt-4o")}, "OPENAI_API_KEY"),
-        ({"prompts": "no-such-pack"}, "no prompt pack"),
+        ({"prompts": "no-such-pack"}, "no prompts"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
 )
@@ -302,7 +302,7 @@ def test_a_releases_doctor_must_be_replaced() -> None:
     noted = started(branch).parent
     assert noted is not None
     assert "doctor reference/bayes instead of some_label" in noted.changes
-    assert "prompt pack craftmd instead of as released" in noted.changes
+    assert "prompts craftmd instead of as released" in noted.changes
 
 
 def test_a_conversation_whose_case_is_missing_cannot_go_on() -> None:

@@ -112,7 +112,7 @@ def test_a_human_can_sit_in_every_seat_of_the_conversation(case: Case, seat: str
 
 
 def test_the_grader_is_no_seat_for_a_human(case: Case) -> None:
-    with pytest.raises(UsageError, match="A human cannot sit in the grader's seat"):
+    with pytest.raises(UsageError, match="A person cannot play the grader"):
         begin(case, grader="human")
 
 
