@@ -16,7 +16,7 @@ from core.store.condition_parts import DOCTOR
 from core.store.counted_rule import BY_STRICT, COUNTED_RULE
 from core.store.queries.calls import find_served_trials, several_served
 from core.store.queries.cases import CaseKey
-from core.store.selection import ASKED_CASES, BY_JUDGE, CONTENT, IN_ARMS, TRIALS, McqRule, Selection, select, staffed
+from core.store.selection import BY_JUDGE, CONTENT, IN_ARMS, TRIALS, McqRule, Selection, select, staffed
 from core.store.tables import records, shared_texts
 from core.store.tallies import CONCLUDED, count_selected
 
@@ -253,7 +253,7 @@ _COUNTS_WITH_SHARED = f"""
             {CONTENT} AS content
         FROM of_shared AS judged JOIN selected USING (trial_id) JOIN shared_ends USING (trial_id)
         JOIN runs ON runs.run_id = selected.run_id
-        LEFT JOIN {ASKED_CASES} AS cases
+        LEFT JOIN labelled_cases AS cases
             ON cases.case_key = selected.case_key AND cases.content_hash = selected.content_hash
         LEFT JOIN loosely USING (trial_id, format, question_type)
     )"""
