@@ -156,11 +156,6 @@ _WITHOUT_PROFILE = """
     WHERE list_contains($profiled::VARCHAR[], run_id) AND profile IS NULL"""
 
 
-_BY_CASE = """FROM (
-        SELECT run_id, case_key, content_hash, count(*) AS n, count(*) FILTER (status = 'failed') AS failed
-        FROM trials GROUP BY ALL
-    ) AS trials"""
 _DONE = f"""
-    SELECT trials.run_id, trials.case_key, sum(n)::BIGINT, sum(failed)::BIGINT, {CONTENT} AS content
-    {TRIALS.replace("FROM trials", _BY_CASE)}
-    WHERE list_contains($runs_of_conditions, trials.run_id) AND {{where}} GROUP BY ALL"""
+    SELECT trials.run_id, trials.case_key, count(*), count(*) FILTER (trials.status = 'failed'), {CONTENT} AS content
+    {TRIALS} WHERE list_contains($runs_of_conditions, trials.run_id) AND {{where}} GROUP BY ALL"""

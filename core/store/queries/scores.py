@@ -304,8 +304,8 @@ _PARTS: Mapping[TrialPart, str] = {
 }
 
 _UNSAID = """
-    WITH read AS (FROM scores WHERE measure = $measure AND measure_version = $version)
-    SELECT run_id, count(*), count(measured.trial_id), count(unsaid.trial_id) FROM trials
-    LEFT JOIN (FROM read WHERE name = '') AS measured ON measured.trial_id = trials.trial_id
-    LEFT JOIN (SELECT DISTINCT trial_id FROM read WHERE value > 0) AS unsaid ON unsaid.trial_id = trials.trial_id
+    SELECT run_id, count(*), count(claims), count(*) FILTER (claims > 0) FROM trials LEFT JOIN (
+        SELECT trial_id, coalesce(sum(value), 0) AS claims FROM scores
+        WHERE measure = $measure AND measure_version = $version GROUP BY trial_id
+    ) AS read USING (trial_id)
     WHERE summary IS NOT NULL AND list_contains($run_ids::VARCHAR[], run_id) GROUP BY run_id"""
