@@ -1,4 +1,4 @@
-"""How long a page of figures takes on the server after a filter was changed, with the authors' release imported.
+"""How long pages take on the server with the authors' release: with an empty cache, again, and after a changed filter.
 
 Needs a copy of the release (or a part of it) in the folder that ANAMNESIS_CRAFTMD_RELEASE names. Each of the 20 changes
 of a page is one not made before, so that only what other states share comes from a cache; no browser is involved.
@@ -16,7 +16,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import streamlit as st
 from common import ROOT, authors_release, sized, table
+from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
 CHANGES = sized(20, 1)
@@ -61,6 +63,10 @@ def endings() -> Iterator[Change]:
         yield {"endings_arms": arm_pair, "specialties": chosen, "models": names}
 
 
+OPENED = (
+    *("home", "live", "debugger", "models", "cases", "runs", "conversations", "accuracy", "compare", "failures"),
+    *("history", "care", "rubrics", "graders", "experts", "patients", "memorisation", "endings", "monitoring"),
+)
 PAGES = {"accuracy": accuracy, "compare": compare, "conversations": conversations, "endings": endings}
 
 
@@ -69,7 +75,9 @@ def main() -> None:
     if release is None:
         return
     with imported(release):
+        visits = [opened(page) for page in OPENED]
         rows = [measured(page, list(changes())) for page, changes in PAGES.items()]
+    table("Pages on the server, CPU seconds", ("", "empty cache", "opened again"), visits)
     heads = ("", "first visit s", "changed filter: median s", "CPU s", "longest s", "largest table, rows")
     table(f"Pages on the server, {CHANGES} changed filters each", heads, rows)
 
@@ -87,18 +95,35 @@ def imported(release: Path) -> Iterator[None]:
         yield
 
 
-def measured(page: str, changes: Sequence[Change]) -> tuple[str, ...]:
-    """Open a page, change its filters, and return its line of the table."""
-    from streamlit.testing.v1 import AppTest
-
+def session(page: str) -> AppTest:
+    """Return a new session that will open a page, or a part of one."""
     from pages.kit.navigation import PARTS
 
     app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=300)
-    start = time.perf_counter()
     name, part = PARTS.get(page, (page, {}))
     for key, value in part.items():
         app.query_params[key] = value
     app._page_hash = calc_hash(name)
+    return app
+
+
+def opened(page: str) -> tuple[str, ...]:
+    """Open a page twice after its modules are loaded, and return its line of the table."""
+    session(page).run()  # loads modules, and makes what is stored next to the database
+    st.cache_resource.clear()
+    st.cache_data.clear()
+    busy = []
+    for _ in range(2):
+        cpu = time.process_time()
+        session(page).run()
+        busy.append(f"{time.process_time() - cpu:.2f}")
+    return page, *busy
+
+
+def measured(page: str, changes: Sequence[Change]) -> tuple[str, ...]:
+    """Open a page, change its filters, and return its line of the table."""
+    app = session(page)
+    start = time.perf_counter()
     app.run()
     first = time.perf_counter() - start
     taken: list[float] = []

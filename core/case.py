@@ -197,15 +197,17 @@ class Case(_Sparse):
         dumped = self.model_dump_json(
             exclude={"source", "licence", "opening", "items", "accepted", "development", "date"}
         )
-        return hashlib.sha256(dumped.encode()).hexdigest()[:16]
+        return _short_hash(dumped)
 
     @property
     def text_hash(self) -> str:
-        """A short hash of vignette, question and answer: what people and models read when they label a case.
+        """A short hash of vignette, question and answer: what people and models read when they label a case."""
+        return _short_hash("\x1f".join((self.vignette, self.question, self.answer)))
 
-        The view ``labelled_cases`` of the database computes the same.
-        """
-        return hashlib.sha256("\x1f".join((self.vignette, self.question, self.answer)).encode()).hexdigest()[:16]
+    @property
+    def words_hash(self) -> str:
+        """A short hash of the set of words of the vignette, ignoring case."""
+        return _short_hash(" ".join(sorted(set(self.vignette.lower().split()))))
 
     @property
     def letters(self) -> dict[str, str]:
@@ -220,8 +222,11 @@ def data_set_of(case_set: str) -> str:
 
 def case_set_hash(cases: Sequence[Case]) -> str:
     """Return a hash of a set of cases that does not depend on their order."""
-    joined = "\n".join(sorted(f"{c.case_key} {c.content_hash}" for c in cases))
-    return hashlib.sha256(joined.encode()).hexdigest()[:16]
+    return _short_hash("\n".join(sorted(f"{c.case_key} {c.content_hash}" for c in cases)))
+
+
+def _short_hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def distinct_choices(cases: Iterable[Case]) -> tuple[str, ...]:

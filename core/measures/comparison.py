@@ -8,6 +8,7 @@ from math import isnan
 from typing import Literal, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from core.measures.base import Comparison, DifferenceTest, Row
 from core.stats.corrections import LABELS, Correction, adjusted
@@ -37,16 +38,36 @@ def compare_cases(
 ) -> Comparison:
     """Compare values by case, on the cases with a value on both sides; NaN counts as missing.
 
-    ``most`` is the largest possible difference: 1 for shares, ``None`` for measures without a limit, such as lengths.
-    ``scores``: the values are no shares of right trials.
-    ``interval`` and ``test``: see ``core.measures.paired.compare``. Tests: ``core.stats.differences``.
+    See ``compare_values``.
     """
     firsts = {key: value for key, value in first.items() if not isnan(value)}
     seconds = {key: value for key, value in second.items() if not isnan(value)}
     shared = [key for key in firsts if key in seconds]
     a, b = (np.array([side[key] for key in shared], dtype=np.float64) for side in (firsts, seconds))
+    return replace(
+        compare_values(a, b, interval, most=most, scores=scores, test=test),
+        first_alone=len(firsts) - len(shared),
+        second_alone=len(seconds) - len(shared),
+    )
+
+
+def compare_values(
+    a: NDArray[np.float64],
+    b: NDArray[np.float64],
+    interval: DifferenceInterval = "smoothed",
+    *,
+    most: float | None = 1.0,
+    scores: bool = False,
+    test: DifferenceTest = "sign_flip",
+) -> Comparison:
+    """Compare the values of the same cases, in the same order, on the first side (``a``) and the second.
+
+    ``most`` is the largest possible difference: 1 for shares, ``None`` for measures without a limit, such as lengths.
+    ``scores``: the values are no shares of right trials.
+    ``interval`` and ``test``: see ``core.measures.paired.compare``. Tests: ``core.stats.differences``.
+    """
     by_case = changes(b, a)
-    spread = float(by_case.std(ddof=1)) if len(shared) > 1 else None
+    spread = float(by_case.std(ddof=1)) if a.size > 1 else None
     if test == "sign_flip":
         tested = paired_difference(b, a, most=most, scores=scores)
         bounds = tested.interval
@@ -61,9 +82,9 @@ def compare_cases(
         if spread is not None:
             spread = float(np.hypot(a.std(ddof=1), b.std(ddof=1)))
     return Comparison(
-        n=len(shared),
-        first_mean=float(a.mean()) if shared else float("nan"),
-        second_mean=float(b.mean()) if shared else float("nan"),
+        n=a.size,
+        first_mean=float(a.mean()) if a.size else float("nan"),
+        second_mean=float(b.mean()) if a.size else float("nan"),
         difference=tested.mean,
         low=bounds.low,
         high=bounds.high,
@@ -71,8 +92,6 @@ def compare_cases(
         improved=int((by_case > 0).sum()),
         regressed=int((by_case < 0).sum()),
         equal=int((by_case == 0).sum()),
-        first_alone=len(firsts) - len(shared),
-        second_alone=len(seconds) - len(shared),
         spread=spread,
         test=test,
     )

@@ -12,10 +12,11 @@ from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
 from core.measures.base import CaseTrials, Comparison, DifferenceTest
-from core.measures.comparison import DifferenceInterval, compare_cases
+from core.measures.comparison import DifferenceInterval, compare_values
 from core.stats.differences import PairedCounts
 from core.store.database import Store
 from core.store.queries.answers import CaseScore, case_scores
@@ -97,7 +98,9 @@ def by_arm(scores: Iterable[CaseScore]) -> dict[ArmOf, dict[str, CaseScore]]:
 def paired_cases(first: Cases, second: Cases) -> list[PairedCase]:
     """Return the cases that count on both sides with the same content, in the order of the first."""
     pairs = []
-    for a, b in _shared(first, second):
+    for a, b in _of_both(first, second):
+        if a.content != b.content:
+            continue
         # compared as integers: floating point could make a change of 2/3 against 2/3
         gain = b.correct * a.counted - a.correct * b.counted
         outcome = OUTCOMES[2 * (2 * a.correct < a.counted) + (2 * b.correct < b.counted)]
@@ -106,9 +109,10 @@ def paired_cases(first: Cases, second: Cases) -> list[PairedCase]:
     return pairs
 
 
-def _shared(first: Cases, second: Cases) -> list[tuple[CaseScore, CaseScore]]:
+def _of_both(first: Cases, second: Cases) -> list[tuple[CaseScore, CaseScore]]:
+    """Return the cases that count on both sides, also those with other content, in the order of the first."""
     pairs = ((a, second.get(key)) for key, a in first.items() if a.counted)
-    return [(a, b) for a, b in pairs if b is not None and b.counted and a.content == b.content]
+    return [(a, b) for a, b in pairs if b is not None and b.counted]
 
 
 def compare(
@@ -120,39 +124,28 @@ def compare(
     bootstrap, or normal theory (t). A bootstrap ``test`` has its own percentiles. The unpaired bootstrap is computed on
     the same cases as the paired tests, so that means and difference are equal under every test.
     """
-    shared = _shared(first, second)
-    rows = [(a.correct, a.counted, b.correct, b.counted) for a, b in shared]
+    both = _of_both(first, second)
+    rows = [(a.correct, a.counted, b.correct, b.counted) for a, b in both if a.content == b.content]
     correct, counted, correct_after, counted_after = np.array(rows, dtype=np.int64).reshape(-1, 4).T
     gains = correct_after * counted - correct * counted_after
     outcomes = 2 * (2 * correct < counted) + (2 * correct_after < counted_after)
-    a, b = (
-        {(key, s.content): s.correct / s.counted for key, s in side.items() if s.counted} for side in (first, second)
-    )
-    compared = compare_cases(a, b, interval, test=test)
-    changed = len({key for key, _ in a} & {key for key, _ in b}) - compared.n
     return replace(
-        compared,
-        first_alone=compared.first_alone - changed,
-        second_alone=compared.second_alone - changed,
-        changed=changed,
+        compare_values(correct / counted, correct_after / counted_after, interval, test=test),
+        first_alone=sum(score.counted > 0 for score in first.values()) - len(both),
+        second_alone=sum(score.counted > 0 for score in second.values()) - len(both),
+        changed=len(both) - len(rows),
         counts=PairedCounts(*np.bincount(outcomes, minlength=len(OUTCOMES)).tolist()),
         improved=int((gains > 0).sum()),
         regressed=int((gains < 0).sum()),
         equal=int((gains == 0).sum()),
         rules=tuple(dict.fromkeys(score.rule for side in (first, second) for score in side.values() if score.rule)),
-        trials=trials_of([score for pair in shared for score in pair]),
+        trials=_trials(np.append(correct, correct_after), np.append(counted, counted_after)) if rows else None,
     )
 
 
-def trials_of(scores: Collection[CaseScore]) -> CaseTrials | None:
-    """Return the trials of cases that count, and how many of the cases flip; ``None`` without scores."""
-    if not scores:
-        return None
-    repeated = [score for score in scores if score.counted > 1]
-    flips = sum(0 < score.correct < score.counted for score in repeated)
-    return CaseTrials(
-        sum(score.counted for score in scores) / len(scores), flips / len(repeated) if repeated else float("nan")
-    )
+def _trials(correct: NDArray[np.int64], counted: NDArray[np.int64]) -> CaseTrials:
+    flips = ((correct > 0) & (correct < counted))[counted > 1]
+    return CaseTrials(float(counted.mean()), float(flips.mean()) if flips.size else float("nan"))
 
 
 def case_values(scores: Iterable[CaseScore], by: Group | None = None) -> pd.DataFrame:

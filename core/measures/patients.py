@@ -53,7 +53,7 @@ from core.measures.conversations import case_sums
 from core.measures.experts.adjudication import decisions_of
 from core.measures.experts.workbooks import release_review, release_rows
 from core.stats.differences import paired_counts
-from core.stats.intervals import Interval, wilson
+from core.stats.intervals import NOTHING, Interval, wilson
 from core.stats.ratios import ratio
 from core.stats.smoothed import ratio_interval
 from core.store.database import Store
@@ -163,24 +163,27 @@ def _rates(label: Mapping[str, str], marked: pd.DataFrame, kinds: Sequence[Reply
     with_hit = (of_kinds > 0).groupby(marked["case_key"], observed=True).sum()
     counts = {"n": int(n.sum()), "cases": len(n)}
     for kind in kinds:
-        about, share = ABOUT[kind], ratio_interval(with_hit[kind], n)
-        per_reply = Interval(*(100 * bound for bound in ratio_interval(hits[kind], replies)))
-        # a rule that is wrong too often gets no rate; its hits can still be read
-        rate, low, high = (ratio(with_hit[kind], n), *share) if about.claimed else (None, None, None)
-        per_100 = bounded("per_100", 100 * ratio(hits[kind], replies), per_reply)
+        claimed = ABOUT[kind].claimed  # a rule that is wrong too often gets no rate; its hits can still be read
+        share, per_reply = (
+            ratio_interval(of_kind[kind], of) if claimed else NOTHING
+            for of_kind, of in ((with_hit, n), (hits, replies))
+        )
         yield Row(
             {**label, "kind": kind},
-            rate,
-            low,
-            high,
+            ratio(with_hit[kind], n) if claimed else None,
+            *share,
             len(n),
             more={
                 "with_hit": int(with_hit[kind].sum()),
                 **counts,
                 "hits": int(hits[kind].sum()),
                 "replies": int(replies.sum()),
-                **(per_100 if about.claimed else dict.fromkeys(per_100)),
-                **dict(zip(("read_right", "read"), about.read, strict=True)),
+                **bounded(
+                    "per_100",
+                    100 * ratio(hits[kind], replies) if claimed else None,
+                    Interval(*(100 * bound for bound in per_reply)),
+                ),
+                **dict(zip(("read_right", "read"), ABOUT[kind].read, strict=True)),
             },
             columns=Columns("rate", n=None),
         )

@@ -25,6 +25,7 @@ from core.store import schema, tallies
 from core.store.former import FORMER, RENAMED, RENAMED_IN
 from core.store.inserts import POSITIONS, UNSTORABLE, Inserted, grown_since, insert_journals
 from core.store.lease import NAME, RENEWED, close_engines, sql_literal, transaction
+from core.store.queries.cases import hash_cases
 from core.store.stored_table import Row, Table
 from core.store.tables import OF_TRIALS, TABLES, insert, records
 from core.store.written import StoredLines, insert_lines, is_by_rule, journal_rows
@@ -51,6 +52,7 @@ def renew(connection: duckdb.DuckDBPyConnection, path: Path, journals: Path, old
                 schema.create(connection)
                 old = _Old(connection, number, _columns(connection))
                 old.copy(TABLES["cases"])  # with the times at which they were added
+                hash_cases(connection)
             done = Inserted()
             insert_journals(lambda: _lent(connection), lambda: _new_lines(connection, paths), done)
             with transaction(connection):

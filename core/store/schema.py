@@ -57,10 +57,11 @@ VIEWS = """
     QUALIFY row_number() OVER (
         PARTITION BY case_key, text_hash, field ORDER BY origin = 'model', made_at DESC, rowid DESC) = 1;
 
-    -- Cases as figures group and filter them. What a role is told comes from the table of cases alone.
+    -- Cases as figures group and filter them; asked is one hash of vignette, question, choices and answer. What a role
+    -- is told comes from the table of cases alone.
     CREATE VIEW labelled_cases AS
     SELECT cases.case_key, cases.content_hash, cases.dataset, coalesce(nullif(labels.specialty, ''), cases.specialty) AS
-        specialty, cases.vignette, cases.question, cases.choices, cases.answer, cases.asks_for,
+        specialty, cases.answer, cases.asks_for, cases.text_hash, hash(cases.text_hash, cases.choices) AS asked,
         CASE labels.single_diagnosis WHEN 'yes' THEN true WHEN 'no' THEN false ELSE cases.single_diagnosis END
             AS single_diagnosis,
         coalesce(labels.development = 'yes', false) AS development,
@@ -72,8 +73,7 @@ VIEWS = """
             any_value(value) FILTER (field = 'development') AS development,
             any_value(made_by) FILTER (field = 'specialty' AND origin = 'model' AND value <> '') AS specialty_by
         FROM case_labels_in_force GROUP BY case_key, text_hash
-    ) AS labels ON labels.case_key = cases.case_key AND labels.text_hash =
-        left(sha256(cases.vignette || chr(31) || cases.question || chr(31) || cases.answer), 16);
+    ) AS labels ON labels.case_key = cases.case_key AND labels.text_hash = cases.text_hash;
 """
 """Views, which name their columns."""
 

@@ -213,16 +213,13 @@ _OF_TRIALS = ("trials", "statuses", "text", "verdicts", "rules_differ", "sample"
 """Fields that filter trials of one case, except ``end_reasons``, by which the tallies also count."""
 _OF_CASES = ("datasets", "specialties", "single_diagnosis", "asks_for", "cases", "case")
 """Fields that filter cases of one data set."""
-_ASKED = "hash(vignette, question, choices, answer) AS asked"
-ASKED_CASES = f"(SELECT *, {_ASKED} FROM cases)"
-"""Stored cases, each with one hash of what it asks."""
-TRIALS = f"""
+TRIALS = """
     FROM trials JOIN runs ON runs.run_id = trials.run_id
     LEFT JOIN (
         SELECT case_key, content_hash FROM cases
         QUALIFY row_number() OVER (PARTITION BY case_key ORDER BY added_at DESC, rowid DESC) = 1
     ) AS last_cases ON last_cases.case_key = trials.case_key
-    LEFT JOIN (SELECT *, {_ASKED} FROM labelled_cases) AS cases ON cases.case_key = trials.case_key
+    LEFT JOIN labelled_cases AS cases ON cases.case_key = trials.case_key
         AND cases.content_hash = coalesce(trials.content_hash, last_cases.content_hash)"""
 """Trials with their runs and labelled cases; if a journal had no cases, the newest stored case of the key."""
 CONTENT = "coalesce(cases.asked, 0)"

@@ -89,6 +89,8 @@ class CaseRow(Row, table="cases", key="case_key content_hash", primary=True):
     licence: str
     added_at: float
     asks_for: str | None  # diagnosis, test, treatment …
+    text_hash: str = ""  # core.case.Case.text_hash
+    words_hash: str = ""  # core.case.Case.words_hash
 
 
 @dataclass

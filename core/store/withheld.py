@@ -10,7 +10,7 @@ import duckdb
 import orjson
 import pyarrow as pa
 
-from core.store.queries.cases import CaseKey
+from core.store.queries.cases import CaseKey, hash_cases
 from core.store.review_records import parse_item
 from core.store.tables import TABLES
 
@@ -83,6 +83,7 @@ class WithoutTexts:
         connection.execute(f"UPDATE case_labels SET note = '' WHERE {keys}")
         self._remove_items(connection)
         connection.execute(_CASES, [self.placeholder])
+        hash_cases(connection)
         released = "(SELECT 1 FROM trials JOIN runs USING (run_id) JOIN closed_trials USING (trial_id)"
         if connection.execute(f"SELECT EXISTS {released} WHERE source = 'release')").fetchall() == [(True,)]:
             connection.execute("DELETE FROM release_documents")

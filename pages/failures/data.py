@@ -89,5 +89,7 @@ def causes(extract: Causes, selection: Selection) -> AttributedAnswers:
 def answers_behind(extract: Causes, selection: Selection, model: str, cause: Cause) -> pd.DataFrame:
     """Return the selected answers with a cause, in all columns, ordered by case and trial."""
     listed = extract.read(within=selection, model=model, cause=cause)
-    keys = [(natural(case), trial) for case, trial in zip(listed["case_key"], listed["trial_id"], strict=True)]
+    cases, trials = (listed[name].to_numpy().tolist() for name in ("case_key", "trial_id"))
+    order = {case: natural(case) for case in set(cases)}
+    keys = [(order[case], trial) for case, trial in zip(cases, trials, strict=True)]
     return listed.iloc[sorted(range(len(keys)), key=keys.__getitem__)]

@@ -13,7 +13,7 @@ from core.frameworks.casting import CastNames, is_model
 from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.jobs.regrade import FREE, RULES, Regrading
 from core.measures.base import Section
-from core.measures.graders.agreement import PANEL, read_judged
+from core.measures.graders.agreement import PANEL
 from core.measures.graders.report import (
     ACCURACY,
     AGREEMENT,
@@ -23,8 +23,11 @@ from core.measures.graders.report import (
     CROSSED,
     DIFFERENCES,
     JUDGED,
+    read_graders,
 )
-from core.store.selection import Selection, case_sets_played
+from core.store.database import Store
+from core.store.queries.runs import runs
+from core.store.selection import Selection, case_sets_played, conditions
 from pages.kit.cached import ask, cached_query, read
 from pages.kit.controls import choose, choose_several
 from pages.kit.empty import draw_empty
@@ -50,19 +53,21 @@ def _offers() -> dict[str, tuple[CaseSetOptions, tuple[str, ...]]]:
     Models are named by conditions without the grader, because graders are what is compared.
     """
     offers = []
+    arms = {run.run_id: {arm for arm in run.arms if arm[1] in FREE} for run in ask(runs) if run.done}
     for name in ask(case_sets_played):
-        judged = read(read_judged, None, Selection(case_sets=(name,)))
-        if judged.judges:
-            models, formats, types = (
-                dict.fromkeys(getattr(count, part) for count in judged.counts)
-                for part in ("model", "format", "question_type")
-            )
+        selection = Selection(case_sets=(name,))
+        if graders := read(read_graders, selection):
+            behind = {
+                condition.name: {arm for run in condition.runs for arm in arms.get(run, ())}
+                for condition in conditions(Store(), selection, without=("grader",))
+            }
+            asked = {part for of_model in behind.values() for arm in of_model for part in arm}
             offer = CaseSetOptions(
-                tuple(models),
-                tuple(option for option in FORMATS if option in formats),
-                tuple(option for option in QUESTION_TYPES if option in types),
+                tuple(model for model, of_model in behind.items() if of_model),
+                tuple(option for option in FORMATS if option in asked),
+                tuple(option for option in QUESTION_TYPES if option in asked),
             )
-            offers.append((sum(count.n for count in judged.counts), name, (offer, judged.judges)))
+            offers.append((graders[0]["answers"], name, (offer, tuple(grader["grader"] for grader in graders))))
     return {name: offer for _, name, offer in sorted(offers, key=lambda each: -each[0])}
 
 

@@ -142,14 +142,14 @@ _PLACED = """
         SELECT model, case_key, (row_number() OVER (ORDER BY place, case_key) - 1)::INTEGER AS slot
         FROM looked WHERE NOT staffed GROUP BY model, place, case_key
     ), trial_places AS (
-        SELECT trial_id, against, slot, (row_number() OVER () - 1)::INTEGER AS trial
-        FROM looked JOIN places USING (model, case_key)
+        SELECT trial_id, slot, (row_number() OVER () - 1)::INTEGER AS trial
+        FROM selected_trials JOIN places USING (model, case_key) WHERE measured
     ), asked AS (SELECT unnest($names::VARCHAR[]) AS name, unnest(range(len($names)))::INTEGER AS of)"""
 """Numbers instead of names: the row of ``_CASES`` (``slot``), the conversation (``trial``) and the score (``of``)."""
 _VALUES = f"""{_PLACED}
-    SELECT slot, of, value FROM own JOIN trial_places USING (trial_id, against) JOIN asked USING (name)"""
+    SELECT slot, of, value FROM own JOIN trial_places USING (trial_id) JOIN asked USING (name)"""
 _SERIES = f"""{_PLACED}
-    SELECT slot, of, trial, series FROM own JOIN trial_places USING (trial_id, against) JOIN asked USING (name)
+    SELECT slot, of, trial, series FROM own JOIN trial_places USING (trial_id) JOIN asked USING (name)
     WHERE len(series) > 0"""
 
 

@@ -103,7 +103,7 @@ def report(
     in_panel = members(panel) if panel else []
     only = [name.strip() for name in graders.split(",")] if graders else []
     if part in ("agreement", "crossed"):
-        judged = _verdict_table(request, in_panel) if in_panel else _verdict_table(request, only=only)
+        judged = _verdict_table(request, in_panel, () if in_panel else only, least=2)
         rows = list(agreement_rows(judged) if part == "agreement" else crossed_rows(judged))
         if not rows:
             raise Missing(
@@ -118,7 +118,7 @@ def report(
         if in_panel and len(in_panel) != 2:
             raise UsageError("Differences are between two graders: --panel openai/gpt-4o,reference/names.")
         if in_panel:
-            _verdict_table(request, in_panel)  # raises an error if one is unknown
+            _verdict_table(request, in_panel, least=math.inf)  # raises an error if one is unknown
         differing = list(difference_lines(request, (in_panel[0], in_panel[1]) if in_panel else None))
         if not differing:
             raise Missing("There is no difference: every verdict agrees with the other.", GRADING)
@@ -162,16 +162,21 @@ def _set_conditions(request: MetricRequest) -> None:
         request.conditions = [condition.name for condition in behind if not runs.isdisjoint(condition.runs)]
 
 
-def _verdict_table(request: MetricRequest, required: Sequence[str] = (), only: Sequence[str] = ()) -> VerdictTable:
+def _verdict_table(
+    request: MetricRequest, required: Sequence[str] = (), only: Sequence[str] = (), *, least: float = 1
+) -> VerdictTable:
     """Return the verdicts of the ``required`` graders and of those in ``only`` (all graders if both are empty).
 
-    Raises ``UsageError`` if a required grader has judged nothing, or if none in ``only`` has.
+    The verdicts of fewer than ``least`` graders are not read. Raises ``UsageError`` if a required grader has judged
+    nothing, or if none in ``only`` has.
     """
-    judged = request.read(read_judged, None, request.selection)
-    if not judged.judges:
+    stored = tuple(grader["grader"] for grader in request.read(read_graders, request.selection))
+    if not stored:
         raise Missing("No grader has judged a free response here: a campaign needs free responses.", CAMPAIGN, RELEASE)
-    some = [grader for grader in judged.judges if grader in only]
-    return judged.of(list(dict.fromkeys([*(some or only), *required]))) if only or required else judged
+    some = [grader for grader in stored if grader in only]
+    names = list(dict.fromkeys([*(some or only), *required])) if only or required else stored
+    chosen = VerdictTable(stored, ()).of(names)
+    return chosen if len(names) < least else request.read(read_judged, stored, request.selection).of(names)
 
 
 def _contradictions(request: MetricRequest, graders: Sequence[str]) -> list[Row]:

@@ -7,7 +7,6 @@ from itertools import starmap
 from typing import Any, Literal, NamedTuple
 
 import duckdb
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 
@@ -16,7 +15,7 @@ from core.store.condition_parts import DOCTOR
 from core.store.counted_rule import BY_STRICT, COUNTED_RULE
 from core.store.queries.calls import find_served_trials, several_served
 from core.store.queries.cases import CaseKey
-from core.store.selection import ASKED_CASES, BY_JUDGE, CONTENT, IN_ARMS, TRIALS, McqRule, Selection, select, staffed
+from core.store.selection import BY_JUDGE, CONTENT, IN_ARMS, TRIALS, McqRule, Selection, select, staffed
 from core.store.tables import records, shared_texts
 from core.store.tallies import CONCLUDED, count_selected
 
@@ -118,12 +117,16 @@ def _counts_of(cursor: duckdb.DuckDBPyConnection, tallies: str, where: str) -> s
 
 
 def _case_scores(cursor: duckdb.DuckDBPyConnection, chosen: Selection, counts: str) -> list[CaseScore]:
-    rows = _executed(cursor, chosen, f"{counts} {_CASE_SCORES}").to_arrow_table()
-    texts = (shared_texts(rows[name]) for name in CaseScore._fields[:6])
-    excluded: list[dict[Any, int]] = [{}] * len(rows)
-    with_excluded = rows["excluded"].is_valid().to_numpy()
-    for row, reasons in zip(np.flatnonzero(with_excluded), rows["excluded"].drop_null().to_pylist(), strict=True):
-        excluded[row] = dict(reasons)
+    sql = f"CREATE OR REPLACE TEMP TABLE case_counts AS {counts} {_CASE_COUNTS}"
+    cursor.execute(sql, {**chosen.parameters(sql), "staffed": staffed()})
+    counting = {"counting": list(COUNTED)}
+    by_case: dict[tuple[str, ...], dict[Any, int]] = {}
+    for *case, verdict, n in cursor.execute(_EXCLUDED, counting).fetchall():  # few: a map of each case takes longer
+        by_case.setdefault(tuple(case), {})[verdict] = n
+    rows = cursor.sql(_CASE_SCORES, params=counting).to_arrow_table()
+    texts = [shared_texts(rows[name]) for name in CaseScore._fields[:6]]
+    nothing_excluded: dict[Any, int] = {}
+    excluded = [by_case.get(case, nothing_excluded) for case in zip(*texts[:4], strict=True)]
     numbers = (rows[name].to_pylist() for name in ("correct", "counted"))
     reasons_of_wrong = (rows[name].to_pylist() for name in ("refused_in_words", "blank"))
     rules = shared_texts(rows["rule"])
@@ -253,7 +256,7 @@ _COUNTS_WITH_SHARED = f"""
             {CONTENT} AS content
         FROM of_shared AS judged JOIN selected USING (trial_id) JOIN shared_ends USING (trial_id)
         JOIN runs ON runs.run_id = selected.run_id
-        LEFT JOIN {ASKED_CASES} AS cases
+        LEFT JOIN labelled_cases AS cases
             ON cases.case_key = selected.case_key AND cases.content_hash = selected.content_hash
         LEFT JOIN loosely USING (trial_id, format, question_type)
     )"""
@@ -268,24 +271,25 @@ read, and ``where``.
 _SELECT_SERVED = """
     CREATE OR REPLACE TEMP TABLE selected AS
     SELECT * EXCLUDE (served) FROM served_trials WHERE served IS NOT DISTINCT FROM ?"""
-_CASE_SCORES = f"""
-    SELECT model, place, format, question_type, case_key, any_value(dataset) AS dataset,
+_CASE_COUNTS = f"""
+    SELECT any_value(model) AS model, place, format, question_type, case_key, any_value(dataset) AS dataset,
+        any_value(specialty) AS specialty, rule, verdict, sum(n)::BIGINT AS n,
+        min(content) AS least, max(content) AS most
+    FROM counts AS verdicts WHERE verdict IS NOT NULL AND {IN_ARMS}
+    GROUP BY place, format, question_type, case_key, rule, verdict HAVING n > 0"""
+_EXCLUDED = """
+    SELECT model, format, question_type, case_key, verdict, sum(n)::BIGINT FROM case_counts
+    WHERE NOT list_contains($counting, verdict) GROUP BY ALL ORDER BY ALL"""
+_CASE_SCORES = """
+    SELECT any_value(model) AS model, format, question_type, case_key, any_value(dataset) AS dataset,
         any_value(specialty) AS specialty,
         coalesce(sum(n) FILTER (verdict = 'correct'), 0)::BIGINT AS correct,
         coalesce(sum(n) FILTER (list_contains($counting, verdict)), 0)::BIGINT AS counted,
         coalesce(sum(n) FILTER (verdict = 'refused_in_words'), 0)::BIGINT AS refused_in_words,
         coalesce(sum(n) FILTER (verdict = 'empty'), 0)::BIGINT AS blank,
         coalesce(if(min(rule) = max(rule), min(rule), min(rule) || ' + ' || max(rule)), '') AS rule,
-        map_from_entries(list((verdict, n)) FILTER (NOT list_contains($counting, verdict))) AS excluded,
         if(min(least) = max(most), min(least), hash(min(least), max(most))) AS content
-    FROM (
-        SELECT model, place, format, question_type, case_key, any_value(dataset) AS dataset,
-            any_value(specialty) AS specialty, rule, verdict, sum(n)::BIGINT AS n,
-            min(content) AS least, max(content) AS most
-        FROM counts AS verdicts WHERE verdict IS NOT NULL AND {IN_ARMS}
-        GROUP BY model, place, format, question_type, case_key, rule, verdict HAVING n > 0
-    )
-    GROUP BY model, place, format, question_type, case_key
+    FROM case_counts GROUP BY place, format, question_type, case_key
     ORDER BY place, format, question_type, case_key"""
 
 _RULE_MEANS = f"""

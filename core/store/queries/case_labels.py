@@ -117,8 +117,7 @@ def case_dates(cursor: duckdb.DuckDBPyConnection) -> dict[str, str]:
         cursor.execute("""
             SELECT cases.case_key, labels.value
             FROM cases LEFT JOIN (FROM case_labels_in_force WHERE field = 'date' AND value <> '') AS labels
-                ON labels.case_key = cases.case_key AND labels.text_hash =
-                    left(sha256(cases.vignette || chr(31) || cases.question || chr(31) || cases.answer), 16)
+                ON labels.case_key = cases.case_key AND labels.text_hash = cases.text_hash
             QUALIFY row_number() OVER (PARTITION BY cases.case_key ORDER BY added_at DESC) = 1
                 AND labels.value IS NOT NULL""").fetchall()
     )
@@ -154,8 +153,7 @@ def single_diagnosis(cursor: duckdb.DuckDBPyConnection) -> FieldCoverage:
         SELECT cases.case_key, single_diagnosis, labels.made_by
         FROM labelled_cases AS cases LEFT JOIN (
             FROM case_labels_in_force WHERE field = 'single_diagnosis' AND value <> '') AS labels
-            ON labels.case_key = cases.case_key AND labels.text_hash =
-                left(sha256(cases.vignette || chr(31) || cases.question || chr(31) || cases.answer), 16)
+            ON labels.case_key = cases.case_key AND labels.text_hash = cases.text_hash
         QUALIFY row_number() OVER (PARTITION BY cases.case_key ORDER BY added_at DESC) = 1""").fetchall()
     return FieldCoverage(
         {key: single for key, single, _ in rows}, {key: made_by for key, _, made_by in rows if made_by}

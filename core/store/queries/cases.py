@@ -12,7 +12,7 @@ import orjson
 from core.case import AsksFor, Case
 from core.errors import AnamnesisError
 from core.store.rows import case_row
-from core.store.tables import insert, records
+from core.store.tables import arrow_table, incoming, insert, records, schema_of
 from core.text.questions import stated_kind
 
 CaseKey = tuple[str, str | None]
@@ -38,6 +38,23 @@ def add_cases(connection: duckdb.DuckDBPyConnection, cases: Iterable[Case]) -> i
     """Insert the cases whose content is not stored yet; return their number. Needs a write lease."""
     now = time.time()
     return insert(connection, [case_row(case, now) for case in cases], ADD_CASES)
+
+
+def hash_cases(connection: duckdb.DuckDBPyConnection) -> None:
+    """Store the hashes of the texts of all cases. Needed after a change of stored texts, or of the hashes."""
+    hashes = []
+    for *key, vignette, question, answer in connection.execute(
+        "SELECT case_key, content_hash, vignette, question, answer FROM cases"
+    ).fetchall():
+        case = Case.model_construct(vignette=vignette, question=question, answer=answer)
+        hashes.append((*key, case.text_hash, case.words_hash))
+    with incoming(connection, arrow_table(_HASHES, hashes)):
+        connection.execute("""
+            UPDATE cases SET text_hash = incoming.text_hash, words_hash = incoming.words_hash FROM incoming
+            WHERE cases.case_key = incoming.case_key AND cases.content_hash = incoming.content_hash""")
+
+
+_HASHES = schema_of("case_key:text content_hash:text text_hash:text words_hash:text")
 
 
 def case(cursor: duckdb.DuckDBPyConnection, case_key: str, content_hash: str | None = None) -> Case | None:
@@ -103,13 +120,9 @@ def case_traits(cursor: duckdb.DuckDBPyConnection, datasets: Iterable[str]) -> d
         SELECT case_key, asks_for,
             len(choices) > 0
                 AND NOT list_contains(list_transform(choices, lambda choice: lower(choice)), lower(answer)),
-            count(*) OVER (PARTITION BY split_part(case_key, '/', 1), images, words) > 1,
+            count(*) OVER (PARTITION BY split_part(case_key, '/', 1), images, words_hash) > 1,
             coalesce(labelled.development, false), labelled.specialty_by
         FROM (
-            -- here because an expression of the window is computed twice; hashes, because sorting words takes longer
-            SELECT *, list_bit_xor(list_distinct(list_transform(
-                string_split(translate(lower(vignette), E'\\n\\t\\r\\f', '    '), ' '),
-                lambda word: if(word = '', 0::UBIGINT, hash(word))))) AS words
             FROM cases WHERE list_contains($datasets, split_part(case_key, '/', 1))
             QUALIFY row_number() OVER (PARTITION BY case_key ORDER BY added_at DESC, rowid DESC) = 1
         ) AS newest LEFT JOIN (

@@ -116,8 +116,7 @@ _LABELLED = """
         AS speakers ON speakers.trial_id = chosen.trial_id
     LEFT JOIN cases ON cases.case_key = chosen.case_key AND cases.content_hash = chosen.content_hash
     LEFT JOIN (FROM case_labels_in_force WHERE field = 'urgency' AND value <> '') AS labels
-        ON labels.case_key = cases.case_key AND labels.text_hash =
-            left(sha256(cases.vignette || chr(31) || cases.question || chr(31) || cases.answer), 16)
+        ON labels.case_key = cases.case_key AND labels.text_hash = cases.text_hash
     LEFT JOIN (
         SELECT run_id, model, list(DISTINCT served_by) AS names FROM served GROUP BY run_id, model
     ) AS served ON served.run_id = chosen.run_id AND served.model = runs.doctor

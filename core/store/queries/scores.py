@@ -86,8 +86,8 @@ def current_scores(measure: Reader) -> str:
     ``selected_trials`` has the selected trials: trial_id, run_id, model (the condition), place, case_key, content_hash,
     dataset, specialty, staffed, ``broken`` (failed), ``ended``, ``whole`` (regular end), against, ``listed`` (the
     length of the case's list), ``measured``; ``looked`` has these columns but the last, and takes less time.
-    ``current_scores`` has the columns of ``looked`` and name, value, evidence, series,
-    ordinal of each score.
+    ``current_scores`` has these columns and name, value, evidence, series, ordinal of each score. All scores of a
+    trial by a measure are against the same: only one of them, the one without a name, is compared.
     """
     lists, against, listed = "", "content_hash", "NULL"
     if measure.against:
@@ -108,8 +108,8 @@ def current_scores(measure: Reader) -> str:
         SELECT looked.*, empty.trial_id IS NOT NULL AS measured
         FROM looked LEFT JOIN (FROM own WHERE name = '') AS empty USING (trial_id, against)
     ), current_scores AS (
-        SELECT looked.*, name, value, evidence, series, ordinal
-        FROM own JOIN looked USING (trial_id, against) WHERE name <> ''
+        SELECT read.*, name, value, evidence, series, ordinal
+        FROM own JOIN (FROM selected_trials WHERE measured) AS read USING (trial_id) WHERE name <> ''
     )"""
 
 

@@ -179,8 +179,12 @@ def test_open_cases_of_the_same_run_keep_their_texts(tmp_path: Path, monkeypatch
         if "An open word." not in written(out):
             wrong.append(name)
     assert wrong == []
-    # a copy of the database opens, with all verdicts
+    # a copy of the database opens, with all verdicts, and without hashes that would confirm a guess of a closed text
+    closed_case, open_case = planted_cases("")
     with Store(tmp_path / "copy.duckdb").read() as cursor:
+        hashes = set(cursor.execute("SELECT text_hash, words_hash FROM cases").fetchall())
+        assert (open_case.text_hash, open_case.words_hash) in hashes
+        assert not {closed_case.text_hash, closed_case.words_hash} & {name for pair in hashes for name in pair}
         assert cursor.execute("SELECT count(*) FROM verdicts WHERE verdict = 'correct'").fetchall() == [(2,)]
 
 

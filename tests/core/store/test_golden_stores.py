@@ -21,6 +21,7 @@ from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.former import FORMER, Former
+from core.store.queries.cases import cases
 from core.store.selection import Selection
 from core.store.stored_table import People
 from core.store.tables import TABLES
@@ -171,6 +172,11 @@ def test_the_database_is_migrated_and_loses_nothing(stores: Mapping[tuple[str, s
     expected = {table: count for table, count in STORED[name].items() if table in TABLES}
     assert counts(store, expected) == expected
     assert items_of_reviews(store) == ITEMS[name]
+    with store.read() as cursor:
+        sql = "SELECT case_key, text_hash, words_hash FROM cases ORDER BY added_at, rowid"
+        assert {key: of for key, *of in cursor.execute(sql).fetchall()} == {
+            case.case_key: [case.text_hash, case.words_hash] for case in cases(cursor)
+        }
     report = fold(store)
     assert (report.trials, report.grades, report.damaged) == (0, 0, ())
 

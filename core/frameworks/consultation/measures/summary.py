@@ -11,14 +11,13 @@ number of items show whether longer histories are harder.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise, product
 from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from core.errors import UsageError
 from core.frameworks.base import publisher
@@ -65,14 +64,16 @@ def figures_of(table: pd.DataFrame, columns: Sequence[str]) -> dict[tuple[str, s
     mean; lengths without variation have no bounds.
     """
     models = sorted(table["model"].unique())
-    if not models:
+    if not models or not columns:
         return {}
-    wide = table.pivot(index="case_key", columns="model", values=list(columns))
     places = [(model, column) for column in columns for model in models]
-    matrix = _columns(wide, [(column, model) for model, column in places])
     with_trials = [f"n_{column}" if f"n_{column}" in table else "conversations" for column in columns]
-    counts = table.pivot(index="case_key", columns="model", values=list(dict.fromkeys(with_trials)))
-    trials = _columns(counts, list(product(with_trials, models)))
+    case, keys = pd.factorize(table["case_key"], sort=True)
+    model_code = pd.Categorical(table["model"], models).codes
+    cube = np.full((2, len(keys), len(columns), len(models)), np.nan)
+    for number, names in enumerate((list(columns), with_trials)):
+        cube[number][case, :, model_code] = table[names].to_numpy(dtype=np.float64, na_value=np.nan)
+    matrix, trials = cube.reshape(2, len(keys), len(places))
     bounds = column_intervals(matrix, shares=[column not in LENGTHS for _, column in places], trials=trials)
     figures = {}
     for (model, column), values, interval in zip(places, matrix.T, bounds, strict=True):
@@ -82,11 +83,6 @@ def figures_of(table: pd.DataFrame, columns: Sequence[str]) -> dict[tuple[str, s
             Row(label, float(present.mean()), *interval, present.size) if present.size else Row(label, None, n=0)
         )
     return figures
-
-
-def _columns(wide: pd.DataFrame, names: list[tuple[str, str]]) -> NDArray[np.float64]:
-    """Return these columns, row by row in memory: the order of sums depends on that."""
-    return np.ascontiguousarray(wide[names].to_numpy(dtype=np.float64, na_value=np.nan))
 
 
 def measure_rows(table: pd.DataFrame, measures: Sequence[str] = SCALARS) -> list[Row]:
@@ -151,12 +147,12 @@ CURVED = (*CURVES, "patient_f1", "doctor_f1")
 """Measures with a curve; F1 is computed in each conversation from recall and precision at the share of the dialogue."""
 
 
-def curve_rows(table: pd.DataFrame) -> list[Row]:
+def curve_rows(table: pd.DataFrame, measures: Sequence[str] = CURVED) -> list[Row]:
     """Return the curves of every model (``read_history``'s ``curves``), in the order of models, measures and shares.
 
     A doctor's precision begins with its first query: before it a conversation does not count.
     """
-    columns = {(m, share): f"{m}_at_{i}" for m in CURVED for i, share in enumerate(SHARES)}
+    columns = {(m, share): f"{m}_at_{i}" for m in measures for i, share in enumerate(SHARES)}
     figures = figures_of(table, list(columns.values()))
     return [
         replace(figures[model, column], label={"model": model, "measure": measure, "per_cent": share})
@@ -351,11 +347,14 @@ def report(
     if part == "cases":
         yield from _case_lines(_table_of(request, part))
         return
+
+    def wanted(name: str) -> bool:
+        return name.startswith(speaker or "") and measure in (None, name)
+
     for place, table in _table_of(request, part).groupby(["case_set", by] if by else ["case_set"], sort=True):
         label = dict(zip(("cases", *filter(None, [by])), map(str, place), strict=True))
-        for row in _rows_of(request, part, table, correction):
-            name = row.label.get("measure", measure or speaker)
-            if name is None or (name.startswith(speaker or "") and measure in (None, name)):
+        for row in _rows_of(request, part, table, correction, wanted):
+            if wanted(row.label.get("measure", measure or speaker or "")):
                 yield replace(row, label={**label, **row.label})
     if published and part == "measures":
         for row in published_rows(published):
@@ -387,24 +386,32 @@ def _table_of(request: MetricRequest, part: HistoryPart) -> pd.DataFrame:
     return table.assign(case_set=case_sets_of(table))
 
 
-def _rows_of(request: MetricRequest, part: HistoryPart, table: pd.DataFrame, correction: Correction) -> list[Row]:
+def _rows_of(
+    request: MetricRequest,
+    part: HistoryPart,
+    table: pd.DataFrame,
+    correction: Correction,
+    wanted: Callable[[str], bool],
+) -> list[Row]:
+    """Return the rows of a part; rows that are not ``wanted`` by their measure may be left out."""
+    measures = list(filter(wanted, MEASURES))
     match part:
         case "measures":
-            shares = [measure for measure in MEASURES if measure not in LENGTHS]
-            values = table.melt(["model", "case_key"], shares, "figure")
-            request.case_values = values.astype({"value": float}).dropna(subset=["value"])
-            return measure_rows(table, MEASURES)
+            if shares := [measure for measure in measures if measure not in LENGTHS]:
+                values = table.melt(["model", "case_key"], shares, "figure")
+                request.case_values = values.astype({"value": float}).dropna(subset=["value"])
+            return measure_rows(table, measures)
         case "change":
             sides = _two_sides(request, table)
             extents = [extent for extent in request.read(read_extents, request.selection) if extent.model in sides]
             same = table[~table["case_key"].isin(changed_keys(extents))]
             return compare_models(same, *sides, MEASURES, correction)
         case "curves":
-            return curve_rows(table)
+            return curve_rows(table, list(filter(wanted, CURVED)))
         case "order":
             return order_rows(table)
         case "groups":
-            return group_rows(table, MEASURES)
+            return group_rows(table, measures)
         case "uncovered":
             return uncovered_rows(table)
         case "cases":
