@@ -80,8 +80,10 @@ def read_split(reply: str, vignette: str) -> SplitByModel:
     pieces = read_json(reply, _Reply).sections
     for piece in pieces:
         if len(sentences(piece.sentence)) > _MOST_JOINED:
-            begin = piece.sentence[:60]
-            raise ValueError(f"“{begin}…” is a passage of several sentences: name each alone, with its own section")
+            first_words = piece.sentence[:60]
+            raise ValueError(
+                f"“{first_words}…” is a passage of several sentences: name each alone, with its own section"
+            )
         words = r"\s+".join(map(re.escape, piece.sentence.split()))
         matches = re.finditer(rf"(?<!\w){words}(?!\w)", vignette) if words else iter(())
         match = next((m for m in matches if not any(taken[m.start() : m.end()])), None)

@@ -46,7 +46,8 @@ def hash_cases(connection: duckdb.DuckDBPyConnection) -> None:
     for *key, vignette, question, answer in connection.execute(
         "SELECT case_key, content_hash, vignette, question, answer FROM cases"
     ).fetchall():
-        case = Case.model_construct(vignette=vignette, question=question, answer=answer)
+        texts = {"vignette": vignette, "question": question, "answer": answer}
+        case = Case.model_construct(case_key=key[0], dataset="", specialty="", **texts)
         hashes.append((*key, case.text_hash, case.words_hash))
     with incoming(connection, arrow_table(_HASHES, hashes)):
         connection.execute("""
