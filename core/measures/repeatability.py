@@ -236,7 +236,19 @@ def _share(label: dict[str, str], figure: str, share: Share) -> Row:
 
 
 REPEATABILITY = replace(
-    section_of(report, "accuracy"), kind="dots", series="model", place="format", panel="question_type", figure="figure"
+    section_of(report, "accuracy"),
+    kind="dots",
+    series="model",
+    place="format",
+    panel="question_type",
+    figure="figure",
+    words={
+        "pass^1": "Right in one trial (pass^1)",
+        **{f"pass^{k}": f"Right in all of {k} trials (pass^{k})" for k in range(2, 21)},
+        "flip rate": "Cases whose trials disagree (flip rate)",
+        "variance between cases": "Variance between cases",
+        "variance within cases": "Variance within cases",
+    },
 )
 POWER = section_of(report_power, "accuracy")
 SECTIONS = (REPEATABILITY, POWER)
