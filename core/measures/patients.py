@@ -427,6 +427,7 @@ SECTIONS = (
             "read",
         ),
         heads={
+            "rate": "With an error",
             "with_hit": "Of them with one",
             "hits": "Errors",
             "n": "Conversations",
