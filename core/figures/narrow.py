@@ -35,5 +35,5 @@ def in_one_column(figure: go.Figure) -> go.Figure | None:
         ends = [top - (_HEAD + panel) / (many * tall), top - _HEAD / (many * tall)]
         narrow.layout[f"xaxis{suffix}"].update(domain=[0, 1], showticklabels=True)
         narrow.layout[f"yaxis{suffix}"].update(domain=ends, showticklabels=True, title=figure.layout.yaxis.title)
-        title.update(x=0.5, y=ends[1])
+        title.update(x=1, xanchor="right", y=ends[1])  # a long title runs over the space of the row labels
     return narrow.update_layout(height=many * tall + legend, legend=LEGEND, margin={**MARGIN, "b": 8 + legend})

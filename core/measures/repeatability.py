@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -235,8 +235,26 @@ def _share(label: dict[str, str], figure: str, share: Share) -> Row:
     return Row({**label, "figure": figure}, share.value, *share.interval, share.n_cases, excluded, columns=_COLUMNS)
 
 
+def disagreement(rows: Sequence[Row], request: MetricRequest, options: Mapping[str, Any]) -> Sequence[Row]:
+    """Return the shares of cases whose trials disagree; all rows if no case has several trials."""
+    return [row for row in rows if row.label.get("figure") == "flip rate"] or rows
+
+
 REPEATABILITY = replace(
-    section_of(report, "accuracy"), kind="dots", series="model", place="format", panel="question_type", figure="figure"
+    section_of(report, "accuracy"),
+    kind="dots",
+    series="model",
+    place="format",
+    panel="question_type",
+    figure="figure",
+    drawn=disagreement,
+    words={
+        "pass^1": "Right in one trial (pass^1)",
+        **{f"pass^{k}": f"Right in all of {k} trials (pass^{k})" for k in range(2, 21)},
+        "flip rate": "Cases whose trials disagree (flip rate)",
+        "variance between cases": "Variance between cases",
+        "variance within cases": "Variance within cases",
+    },
 )
 POWER = section_of(report_power, "accuracy")
 SECTIONS = (REPEATABILITY, POWER)

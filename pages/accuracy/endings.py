@@ -28,8 +28,14 @@ def draw_endings() -> None:
         draw_empty("No conversation is stored yet.", CAMPAIGN, RELEASE, icon="forum")
         return
     selection = ask_selection(offers, "models", "datasets", "specialties")
-    opens = partial(open_counted, selection)
-    reasons = draw_section(REASONS, selection, names=END_SHORT, name="endings_reasons", on_row=opens, titled=False)
+    reasons = draw_section(
+        REASONS,
+        selection,
+        names=END_SHORT,
+        name="endings_reasons",
+        on_row=partial(open_counted, selection),
+        titled=False,
+    )
     if reasons is None:
         return
     draw_section(WITHOUT_DIAGNOSIS, selection, name="endings")
@@ -64,8 +70,7 @@ def _draw_what_if(selection: Selection) -> None:
             placeholder="None",
             help="Rules on endings affect answers after the conversation: multi-turn and summarized.",
         )
-        rules = [STANDARD, *(_RULE[key] for key in chosen)]
-        st.markdown("\n".join(f"- **{rule.label}.** {rule.words}" for rule in rules))
+        st.markdown("\n".join(f"- **{_RULE[key].label}.** {_RULE[key].words}" for key in (STANDARD.key, *chosen)))
     if not chosen or not arms:
         st.info("Choose at least one rule, and one format with its question.")
         return
@@ -76,5 +81,5 @@ def _draw_what_if(selection: Selection) -> None:
     if all(row["rule"] == STANDARD.key for row in rows):
         st.caption("None of these rules can change anything in these answers.")
         return
-    names = {**words_of(result, selection), **{rule.key: rule.label for rule in rules}}
+    names = {**words_of(result, selection), **{rule.key: rule.label for rule in _RULE.values()}}
     draw_result(WHAT_IF, replace(result, rows=rows), names, name="endings_what_if")

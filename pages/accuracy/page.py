@@ -105,8 +105,8 @@ def draw_static() -> None:
         split = choose("Losses", ("all", "specialty"), "acc_losses", names=SPLIT, width=160)
     selection = replace(selection, formats=("vignette", "multi_turn"), question_types=(question,))
     _draw_losses(selection, statistics, by_specialty=split == "specialty")
-    several = len(offer.datasets) > 1
-    options = {**STATIC.options, "by": "dataset" if several else None, **_computed(statistics)}
+    by = "dataset" if len(offer.datasets) > 1 else None
+    options = {**STATIC.options, "by": by, **_computed(statistics)}
     result = draw_section(STATIC, selection, options=options, name="accuracy_static", titled=False)
     _draw_what_is_behind(result, selection)
 

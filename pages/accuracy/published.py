@@ -20,6 +20,7 @@ SHOWN: Final[dict[Shown, str]] = {
     "tests": "Johri et al. 2023, preprint: tests between formats",
     "experts": "Johri et al. 2025 and preprint: experts, patients and graders",
 }
+_ARM: Final[dict[str, str]] = {**dict(FORMAT.items()), **dict(QUESTION_TYPE.items())}
 _PRINTED: Final[Mapping[Shown, Section]] = {"tests": TESTS_PRINTED, "experts": EXPERTS_PRINTED}
 
 
@@ -33,7 +34,8 @@ def draw_published(shown: Shown, selection: Selection, statistics: Statistics) -
     for row in section_result(section, selection, {**section.options, **(options or {})}).figures:
         label = row.label
         names |= {name: _figure_in_words(name) for part in ("figure", "measure") if (name := label.get(part))}
-        names |= {str(label[part]): _arm_in_words(label[part]) for part in ("first", "second") if part in label}
+        for answer in (str(label[part]) for part in ("first", "second") if part in label):
+            names[answer] = ", ".join(_ARM.get(word, word) for word in answer.split(" "))
         if model := label["model"]:
             names[model] = _printed_name(model)
     draw_section(
@@ -55,8 +57,3 @@ def _printed_name(label: str) -> str:
 def _figure_in_words(name: str) -> str:
     words = name.replace("_", " ")
     return re.sub(r"\b(ai|mcq|frq)\b", lambda match: match[0].upper(), words[:1].upper() + words[1:], flags=re.I)
-
-
-def _arm_in_words(arm: str) -> str:
-    format_, _, question_type = arm.partition(" ")
-    return f"{FORMAT.get(format_, format_)}, {QUESTION_TYPE.get(question_type, question_type)}"  # type: ignore[call-overload]

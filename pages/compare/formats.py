@@ -39,10 +39,9 @@ def draw_formats() -> None:
         test: DifferenceTest = choose("Test", list(TESTS), "acc_test", names=TESTS)
         whole = split is not None and st.toggle("Also all cases together", key="acc_pairs_whole", bind="query-params")
     options = {"against": against, "by": split, "whole": whole, "test": test, "correction": statistics.correction}
-    several = selection.conditions is None or len(selection.conditions) > 1
     section = replace(
         TESTED_PAIRS,
-        figure="model" if several else "",
+        figure="" if selection.conditions and len(selection.conditions) == 1 else "model",
         place=split or "pair",
         panel="format" if against == "question" else "pair" if split else "",
         help=f"p by the {TESTS[test]}, corrected by {LABELS[statistics.correction]} over all rows.",

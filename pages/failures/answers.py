@@ -82,16 +82,15 @@ def draw_answers(
 
 def _line(answer: Mapping[Any, Any]) -> Line:
     """Return an answer as a line of ``ANSWERS``, with its verdict and, if it is known, its cause in words."""
-    words: dict[str, Any] = {
+    turn = None if pd.isna(answer.get("turn")) else int(answer["turn"])
+    return {
+        **answer,
         "case": answer["case_key"],
         "arm": f"{answer['format']}:{answer['question_type']}",
         "answer": arm(answer["format"], answer["question_type"]),
         "said": VERDICT[answer["verdict"]][0],
+        **({"cause_words": CAUSE[answer["cause"]][0], "turn": turn} if "cause" in answer else {}),
     }
-    if "cause" in answer:
-        words["cause_words"] = CAUSE[answer["cause"]][0]
-        words["turn"] = None if pd.isna(answer["turn"]) else int(answer["turn"])
-    return {**answer, **words}
 
 
 def _note(line: Line, names: Mapping[str, str]) -> str:

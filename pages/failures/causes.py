@@ -1,7 +1,6 @@
 """Causes of wrong answers: shares by model, the answers, and accuracy without errors caused by the patient."""
 
 from dataclasses import replace
-from functools import partial
 
 import pandas as pd
 import streamlit as st
@@ -68,12 +67,13 @@ def draw_causes() -> None:
     extract, work = attributing(selection, judge)
     work.join(_WAIT_S)
     if work.running:
-        doing = ("Looking for causes", "Reading the answers…", "failures", "trials")
-        st.fragment(draw_work, run_every=0.5)(work, *doing, figures=False)
+        st.fragment(draw_work, run_every=0.5)(
+            work, "Looking for causes", "Reading the answers…", "failures", "trials", figures=False
+        )
     elif work.result is None:
         st.info(plain(work.error or "Stopped before the end."), icon=":material/pause:")
-        begin_again = partial(in_callback(attributing), again=True)
-        st.button("Find the causes", key="failures_again", on_click=begin_again, args=(selection, judge))
+        again = {"selection": selection, "judge": judge, "again": True}
+        st.button("Find the causes", key="failures_again", on_click=in_callback(attributing), kwargs=again)
     if work.running or work.result is None:
         draw_view_notes(names_on(selection), selection.conditions or (), selection)
         draw_answers(unattributed(selection), names_on(selection))

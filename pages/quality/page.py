@@ -33,17 +33,6 @@ _FORMER_CASES = {"care_case": ("care_model", "care_items"), "history_case": ("hi
 """URL parameter of version 0.6 with the chosen case → the parameter with its model, and the line of both today."""
 
 
-def _from_former() -> None:
-    """Open the page again under the present parameters, because controls read the address at the start of a run."""
-    query = {name: st.query_params.get_all(name) for name in st.query_params}
-    today = {_FORMER.get(name, name): values for name, values in query.items()}
-    for case, (model, line) in _FORMER_CASES.items():
-        if case in today and model in today:
-            today[line] = [f"{today.pop(model)[0]}|{today.pop(case)[0]}"]
-    if today.keys() != query.keys():
-        go_to("quality", **today)
-
-
 def draw_page() -> None:
     """Draw the open tab; an address of version 0.6 leads to what it showed."""
     for section in (REPEATABILITY, POWER, SPEND):
@@ -51,7 +40,14 @@ def draw_page() -> None:
     lead_from("measure", "Judge check", "trust", trust="Checks")
     if "measure" in st.query_params and _KEY not in st.query_params:
         st.session_state.setdefault(_KEY, _OTHERS)
-    _from_former()
+    # the page is opened again under the present parameters, because controls read the address at the start of a run
+    query = {name: st.query_params.get_all(name) for name in st.query_params}
+    today = {_FORMER.get(name, name): values for name, values in query.items()}
+    for case, (model, line) in _FORMER_CASES.items():
+        if case in today and model in today:
+            today[line] = [f"{today.pop(model)[0]}|{today.pop(case)[0]}"]
+    if today.keys() != query.keys():
+        go_to("quality", **today)
     tabs = {quality.title: partial(draw_quality, quality) for quality in qualities()}
     others = {"Rubrics": draw_rubrics, "Urgency": draw_urgency, _OTHERS: lambda: draw_chosen(sections(""))}
     draw_tabs({**tabs, **others}, _KEY)

@@ -199,9 +199,8 @@ def draw_graders() -> None:
     of_sets = {name: offer for name, (offer, _) in offers.items()}
     selection = ask_selection(of_sets, "models", "formats", "questions", row=row)
     (case_set,) = selection.case_sets or ("",)
-    judges = offers[case_set][1]
-    unique = unique_names(judges)
-    names = {judge: unique[judge] for judge in judges}  # in the metric’s order
+    unique = unique_names(offers[case_set][1])
+    names = {judge: unique[judge] for judge in offers[case_set][1]}  # in the metric’s order
     with row.own:
         chosen = choose_several("Graders", list(names), "graders_shown", names=names, width=224)
     draw_folds(_SECTIONS, selection, {grader: name for grader, name in names.items() if grader in (chosen or names)})

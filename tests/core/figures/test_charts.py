@@ -379,6 +379,7 @@ def test_panels_are_stacked_on_a_narrow_screen() -> None:
     assert {narrow.layout[name].domain for name in ("xaxis", "xaxis2", "xaxis3")} == {(0, 1)}
     assert all(narrow.layout[name].showticklabels for name in ("yaxis", "yaxis2", "yaxis3"))
     assert [title.text for title in narrow.layout.annotations] == list(titles.values())
+    assert {(title.x, title.xanchor) for title in narrow.layout.annotations} == {(1, "right")}, "long ones are whole"
     assert figure.layout.xaxis.domain != (0, 1)
     assert in_one_column(bars(marks[:1], {"a": "A"}, {"a": "#000000"})) is None
 
