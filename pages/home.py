@@ -149,7 +149,8 @@ def draw_thesis(runs: Sequence[RunProgress]) -> None:
     models = unique_names(row.label["model"] for row in rows)
     words: dict[str, str] = {**models, **dict(FORMAT.items()), **dict(QUESTION_TYPE.items())}
     layout: Any = {"series": "format", "place": "model", "panel": "question_type", "axis": "Accuracy"}
-    caption = f"Published: {RELEASED.publication.source}; means of cases with 95 % intervals."
+    printed = f"Published in {RELEASED.publication.source}; means, with the 95 % intervals that it prints."
+    caption = f"Vignette: the whole case at once; multi-turn: asked for. {printed}"
     draw_figure(
         lambda dark: chart_of(rows, kind="bars", names=words, colours={}, dark=dark, **layout),
         "home_field",
