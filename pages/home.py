@@ -149,7 +149,8 @@ def draw_thesis(runs: Sequence[RunProgress]) -> None:
     models = unique_names(row.label["model"] for row in rows)
     words: dict[str, str] = {**models, **dict(FORMAT.items()), **dict(QUESTION_TYPE.items())}
     layout: Any = {"series": "format", "place": "model", "panel": "question_type", "axis": "Accuracy"}
-    caption = f"Published: {RELEASED.publication.source}; means of cases with 95 % intervals."
+    printed = f"Published in {RELEASED.publication.source}; means, with the 95 % intervals that it prints."
+    caption = f"Vignette: the whole case at once; multi-turn: asked for. {printed}"
     draw_figure(
         lambda dark: chart_of(rows, kind="bars", names=words, colours={}, dark=dark, **layout),
         "home_field",
@@ -160,12 +161,7 @@ def draw_thesis(runs: Sequence[RunProgress]) -> None:
     small = (run for run in runs if run.study == SAMPLE and run.protocol == RELEASED.name and is_model(run.doctor))
     if sampled := next(small, None):
         cases = max((row.n or 0 for row in accuracy_rows(sampled.run_id)), default=0)
-        link(
-            "runs",
-            f"The small model of the sample study answered {cases} cases, too few to show it",
-            "science",
-            run=sampled.run_id,
-        )
+        link("runs", f"Sample study: {cases} cases, too few to show it", "science", run=sampled.run_id)
     with st.container(horizontal=True):
         link("accuracy", "All published figures", "bar_chart")
         link("cases", "Bring in cases or a release", "upload_file")

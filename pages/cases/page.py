@@ -61,7 +61,7 @@ def draw_view(view: CaseView, name: str, entries: Sequence[CaseEntry]) -> None:
         st.caption(view.about)
     kinds = {kind.title: kind for kind in (jobs()[job] for job in view.jobs)}
     open_ = without or any(job_of(kind, name) for kind in kinds.values())
-    with st.expander("Make them by a model", icon=":material/person_add:", expanded=open_, key=f"cases_make_{open_}"):
+    with st.expander("Have a model make them", icon=":material/person_add:", expanded=open_, key=f"cases_make_{open_}"):
         _draw_making(kinds, tuple(entry.case for entry in entries))
 
 

@@ -21,6 +21,8 @@ from pages.kit.stored import CARED_FOR, ConversationRecord
 
 _LONG = 240
 """Characters of an answer that are shown without a click."""
+_MOST_ANSWERS = 8
+"""Answers of a conversation that are shown without a click: those of a study as published."""
 _TWO_SEATS = ("why", "facts", "belief")
 """Panels that assume a doctor and a patient only."""
 PANELS: Mapping[str, Callable[..., None]] = {
@@ -44,8 +46,13 @@ def draw_answers(record: ConversationRecord) -> None:
         st.caption(answerer)
     if not record.answers:
         st.info("The trial failed before its first answer.", icon=":material/cloud_off:")
-    for answer in sorted(record.answers.values(), key=lambda answer: answer.format != "multi_turn"):
+    answers = sorted(record.answers.values(), key=lambda answer: answer.format != "multi_turn")
+    for answer in answers[:_MOST_ANSWERS]:
         draw_answer(answer, record.grades, reasoning_of(record.events))
+    if others := answers[_MOST_ANSWERS:]:
+        with st.expander(f"{len(others)} more answers"):
+            for answer in others:
+                draw_answer(answer, record.grades, reasoning_of(record.events))
 
 
 def draw_conversation(

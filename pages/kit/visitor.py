@@ -87,7 +87,7 @@ def draw_control(draw: Callable[..., T], label: str, why_not: str = "", *, where
     """Draw a control with ``draw`` and return its value. With ``why_not`` (a sentence) it is disabled, and says so."""
     value = draw(label, disabled=bool(why_not), **options)
     if why_not:
-        where.caption(plain(why_not))
+        where.caption(plain(why_not), width="content")
     return value
 
 

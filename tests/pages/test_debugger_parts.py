@@ -190,7 +190,7 @@ def test_facts_are_judged_by_a_model_and_a_saved_list_counts(open_page: Open) ->
 
     app = open_page("debugger", run=bench_id(), view="facts")
     assert r"made by its profile" in words(app)
-    assert "only a model can judge the facts" in words(app)
+    assert "Only a model can judge the facts" in words(app)
     assert any("Choose a language model" in caption.value for caption in app.caption)
     prefix = next(box.key for box in app.selectbox if str(box.key).endswith("_facts_grader")).removesuffix("_grader")
     with running(verdicts) as provider:

@@ -71,9 +71,7 @@ def draw_facts_ledger(case: Case, events: Sequence[Event], key: str) -> None:
         return
     facts = facts_in_use(case)
     judged = next((judgement for judgement in judgements_of(trial_of(events)) if judgement.facts), None)
-    if judged is None:
-        st.info("Not judged yet: only a model can judge the facts.", icon=":material/gavel:")
-    else:
+    if judged is not None:
         with st.container(border=True, horizontal=True):
             for kind, (label, words) in _COUNTS.items():
                 st.metric(label, len(judged.of(kind)), help=words, width="content")
