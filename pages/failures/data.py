@@ -1,6 +1,7 @@
 """Cached data of the Failures page."""
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 import pandas as pd
 
@@ -89,7 +90,5 @@ def causes(extract: Causes, selection: Selection) -> AttributedAnswers:
 def answers_behind(extract: Causes, selection: Selection, model: str, cause: Cause) -> pd.DataFrame:
     """Return the selected answers with a cause, in all columns, ordered by case and trial."""
     listed = extract.read(within=selection, model=model, cause=cause)
-    cases, trials = (listed[name].to_numpy().tolist() for name in ("case_key", "trial_id"))
-    order = {case: natural(case) for case in set(cases)}
-    keys = [(order[case], trial) for case, trial in zip(cases, trials, strict=True)]
+    keys = list(zip(listed["case_key"].map(cache(natural)), listed["trial_id"].to_numpy(), strict=True))
     return listed.iloc[sorted(range(len(keys)), key=keys.__getitem__)]

@@ -26,6 +26,7 @@ from core.measures.graders.report import (
     read_graders,
 )
 from core.store.database import Store
+from core.store.queries.grades import FREE_RESPONSES
 from core.store.queries.runs import runs
 from core.store.selection import Selection, case_sets_played, conditions
 from pages.kit.cached import ask, cached_query, read
@@ -53,7 +54,7 @@ def _offers() -> dict[str, tuple[CaseSetOptions, tuple[str, ...]]]:
     Models are named by conditions without the grader, because graders are what is compared.
     """
     offers = []
-    arms = {run.run_id: {arm for arm in run.arms if arm[1] in FREE} for run in ask(runs) if run.done}
+    arms = {run.run_id: {arm for arm in run.arms if arm[1] in FREE_RESPONSES.types} for run in ask(runs) if run.done}
     for name in ask(case_sets_played):
         selection = Selection(case_sets=(name,))
         if graders := read(read_graders, selection):

@@ -42,20 +42,14 @@ def add_cases(connection: duckdb.DuckDBPyConnection, cases: Iterable[Case]) -> i
 
 def hash_cases(connection: duckdb.DuckDBPyConnection) -> None:
     """Store the hashes of the texts of all cases. Needed after a change of stored texts, or of the hashes."""
-    hashes = []
-    for *key, vignette, question, answer in connection.execute(
-        "SELECT case_key, content_hash, vignette, question, answer FROM cases"
-    ).fetchall():
-        texts = {"vignette": vignette, "question": question, "answer": answer}
-        case = Case.model_construct(case_key=key[0], dataset="", specialty="", **texts)
-        hashes.append((*key, case.text_hash, case.words_hash))
-    with incoming(connection, arrow_table(_HASHES, hashes)):
+    rows = records(connection.execute("SELECT case_key, content_hash, vignette, question, answer FROM cases"))
+    texts = [(Case.model_construct(**row), row["content_hash"]) for row in rows]
+    hashes = [(case.case_key, content, case.text_hash, case.words_hash) for case, content in texts]
+    columns = schema_of("case_key:text content_hash:text text_hash:text words_hash:text")
+    with incoming(connection, arrow_table(columns, hashes)):
         connection.execute("""
             UPDATE cases SET text_hash = incoming.text_hash, words_hash = incoming.words_hash FROM incoming
             WHERE cases.case_key = incoming.case_key AND cases.content_hash = incoming.content_hash""")
-
-
-_HASHES = schema_of("case_key:text content_hash:text text_hash:text words_hash:text")
 
 
 def case(cursor: duckdb.DuckDBPyConnection, case_key: str, content_hash: str | None = None) -> Case | None:
