@@ -58,10 +58,8 @@ def draw_runs() -> None:
         draw_decision()
         runs = campaigns()
         if not runs:
-            without = (
-                "" if models else " No model can be asked yet: add one on Models. The reference doctor needs none."
-            )
-            st.info(f"No run yet. Start one above.{without}")
+            without = "No model can be asked: add one on Models, or start the reference doctor above, which needs none."
+            st.info(f"No run yet. {'Start one above.' if models else without}")
             return
         if busy != any(run_state(run) == "running" for run in runs):
             st.rerun()

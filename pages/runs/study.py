@@ -123,6 +123,7 @@ def ask_study() -> None:
     )
     new = columns[1].selectbox("New doctor", models, None, key="study_new")
     present = columns[2].selectbox("Present doctor", models, None, key="study_present")
+    columns = st.columns(3, vertical_alignment="bottom")  # a row of its own, which a phone shows below the first
     margin = columns[0].number_input("Accepted loss", 0.01, 0.5, USUAL_MARGIN, 0.01, key="study_margin")
     trials = columns[1].number_input("Trials each", 1, 20, 1, key="study_trials")
     budget = columns[2].number_input(
@@ -141,8 +142,8 @@ def ask_study() -> None:
     words += ["--rubric", outcome, "--judge", str(judge)] if outcome != _NO_RUBRIC else []
     if named := [word for role, name in players.items() if name for word in (f"--{role}", name)]:
         words += ["--both", shlex.join(named)]
-    named_all = new and present and (judge or outcome == _NO_RUBRIC)
-    problem = "" if named_all else "Choose both doctors, and a judge for a rubric."
+    problem = "" if new and present else "Choose both doctors."
+    problem = problem or ("" if judge or outcome == _NO_RUBRIC else "Choose a judge of the rubric.")
     with st.container(horizontal=True, vertical_alignment="center"):
         planned = draw_button("What it takes", problem, role="run", icon=":material/straighten:", key="study_size")
         link("cases", "Import a file of cases", "upload_file", **{"import": "1"})

@@ -159,6 +159,7 @@ def test_doctors_that_no_figure_may_compare_are_refused_before_any_trial() -> No
     assert not list(journals_folder().glob("*/journal.jsonl"))
 
 
+@pytest.mark.slow
 def test_a_rubric_and_a_model_that_judges_decide_within_a_budget(
     doctors: Doctors, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
