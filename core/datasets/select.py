@@ -183,11 +183,10 @@ def _selected(selection: str) -> list[Case]:
             by_id = {case.case_key.partition("/")[2]: case for case in cases}
             ids = [name.strip() for name in part.split(",") if name.strip()]
             unknown = [name for name in ids if name not in by_id]
-            named = {name.lower() for name in specialties}
-            if listed := next((name for name in unknown if name.lower() in named), None):
+            if unknown and unknown[0].lower() in map(str.lower, specialties):
                 raise UsageError(
-                    f"{selection!r} lists the specialty {listed}: choose all cases of one specialty "
-                    f"({dataset}:{listed}), or list the ids of cases ({dataset}:{','.join(list(by_id)[:2])})."
+                    f"{selection!r} lists the specialty {unknown[0]}: choose all cases of one specialty "
+                    f"({dataset}:{unknown[0]}), or list the ids of cases ({dataset}:{','.join(list(by_id)[:2])})."
                 )
             if unknown:
                 spelt = {name.lower(): name for name in (*specialties, *by_id)}

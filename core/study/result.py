@@ -105,8 +105,10 @@ class StudyResult:
                 "or a score that varies less."
             )
         more = decided.more_cases or 0
-        in_all = f"{decided.cases + more:,} in all"
-        return f"Cannot tell: {more:,} more cases ({in_all}) would show that nothing is lost, if nothing differs."
+        return (
+            f"Cannot tell: {more:,} more cases ({decided.cases + more:,} in all) would show that nothing is lost, if "
+            "nothing differs."
+        )
 
     @property
     def extension(self) -> str:

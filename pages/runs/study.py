@@ -142,8 +142,8 @@ def ask_study() -> None:
     words += ["--rubric", outcome, "--judge", str(judge)] if outcome != _NO_RUBRIC else []
     if named := [word for role, name in players.items() if name for word in (f"--{role}", name)]:
         words += ["--both", shlex.join(named)]
-    problem = "" if new and present else "Choose both doctors."
-    problem = problem or ("" if judge or outcome == _NO_RUBRIC else "Choose a judge of the rubric.")
+    chosen = {"both doctors": new and present, "a judge of the rubric": judge or outcome == _NO_RUBRIC}
+    problem = next((f"Choose {what}." for what, is_chosen in chosen.items() if not is_chosen), "")
     with st.container(horizontal=True, vertical_alignment="center"):
         planned = draw_button("What it takes", problem, role="run", icon=":material/straighten:", key="study_size")
         link("cases", "Import a file of cases", "upload_file", **{"import": "1"})

@@ -75,6 +75,7 @@ def test_a_study_offers_the_models_that_can_be_asked_and_one_s_own_first(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     models = tmp_path / "models.toml"
+    models.touch()
     monkeypatch.setenv("ANAMNESIS_MODELS", str(models))
     assert askable_models() == []
     models.write_text('[models."server/mine"]\nbase_url = "http://127.0.0.1:1/v1"\n')

@@ -52,7 +52,7 @@ def workbook(path: Path, illnesses: Mapping[str, str], faulty: Sequence[Sequence
     for number, (answer, words) in enumerate(illnesses.items()):
         sheet.append([f"{path.stem}-{number}", f"{words}.", "What is the diagnosis?", answer])
     for row in faulty:
-        sheet.append(row)
+        sheet.append(list(row))
     book.save(path)
 
 
