@@ -10,6 +10,7 @@ import streamlit as st
 from core.frameworks.base import title_of
 from core.jobs.progress import run_state
 from core.store.queries.runs import RunProgress
+from core.study.process import log_path
 from pages.kit.campaigns import campaigns, case_set_name, cost_in_words, draw_damage, label_of_run
 from pages.kit.names import unique_names
 from pages.kit.navigation import follow
@@ -18,7 +19,7 @@ from pages.kit.tables import draw_table
 from pages.runs.form import STARTED, ask_campaign, form_is_open
 from pages.runs.progress import share_of
 from pages.runs.run import draw_run
-from pages.runs.study import ask_study, askable_models, draw_decision
+from pages.runs.study import ask_study, askable_models, draw_decision, draw_steps
 
 _BUSY_S, _IDLE_S = 2.0, 5.0
 """Seconds between two redraws of the runs, also when idle: another process may start a run at any time."""
@@ -57,9 +58,12 @@ def draw_runs() -> None:
         follow()
         draw_decision()
         runs = campaigns()
-        if not runs:
+        if log_path().exists():
+            draw_steps()
+        elif not runs:
             without = "No model can be asked: add one on Models, or start the reference doctor above, which needs none."
             st.info(f"No run yet. {'Start one above.' if models else without}")
+        if not runs:
             return
         if busy != any(run_state(run) == "running" for run in runs):
             st.rerun()

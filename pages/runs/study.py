@@ -34,12 +34,7 @@ _DIFFERENCE = Columns("difference", n="n_cases")
 
 
 def draw_decision() -> None:
-    """Draw the steps of the last study, and the decision of the newest one that is played, or of the chosen one."""
-    if log_path().exists():
-        steps = log_path().read_text(encoding="utf-8", errors="replace").strip()[-4_000:]
-        st.caption(f":material/list: The last study: {plain(steps.splitlines()[-1]) if steps else 'it begins'}")
-        with st.expander("Its steps"):
-            st.code(steps, language=None, wrap_lines=True)
+    """Draw the decision of the newest study that is played, or of the chosen one."""
     chosen = [run for run in studies(campaigns()) if run.state == "complete"]
     if not chosen:
         return
@@ -52,6 +47,15 @@ def draw_decision() -> None:
         st.caption(plain(str(error)))
         return
     draw_result(result)
+
+
+def draw_steps() -> None:
+    """Draw the steps of the last study that a page started; of one without a decision also the last line, in sight."""
+    steps = log_path().read_text(encoding="utf-8", errors="replace").strip()[-4_000:]
+    if "\nMatrix: " not in steps:
+        st.info(f"The study: {plain(steps.splitlines()[-1]) if steps else 'it begins.'}", icon=":material/list:")
+    with st.expander("Steps of the last study", icon=":material/list:"):
+        st.code(steps, language=None, wrap_lines=True)
 
 
 @cached_query("Deciding…", entries=4)
