@@ -60,15 +60,16 @@ class _Steps:
 
     def ask(self, *words: str, besides: Sequence[str] = ()) -> None:
         """Carry out a command that asks models, with the budget without the cost of the runs ``besides``."""
-        left = []
         if self.budget_usd is not None:
             with folded_store().read() as cursor:
                 spent = sum(run.cost_usd or 0.0 for run in stored_runs(cursor, besides))
             if spent >= self.budget_usd:
-                used_up = f"The study has spent ${spent:,.2f} of its budget of ${self.budget_usd:,.2f}."
-                raise AnamnesisError(f"{used_up} {_GO_ON.format(' with a larger --budget-usd')}")
-            left = ["--budget-usd", f"{self.budget_usd - spent:g}"]
-        self.do(*words, *left)
+                raise AnamnesisError(
+                    f"The study has spent ${spent:,.2f} of its budget of ${self.budget_usd:,.2f}. "
+                    f"{_GO_ON.format(' with a larger --budget-usd')}"
+                )
+            words = (*words, "--budget-usd", f"{self.budget_usd - spent:g}")
+        self.do(*words)
 
 
 def study(
