@@ -10,7 +10,8 @@ import difflib
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,16 +30,29 @@ _PART = re.compile(
     r"(?P<selection>.+?)(?: \((?:first (?P<limit>\d+)|sample of (?P<sample>\d+), seed (?P<seed>-?\d+))\))?", re.DOTALL
 )
 """The name of a case set, as ``choose`` writes it."""
+_not_imported: dict[str, Sequence[Case]] = {}
 
 
 def datasets() -> list[str]:
     return ["library", *imported.names()]
 
 
+@contextmanager
+def reading_also(dataset: str, cases: Sequence[Case]) -> Iterator[None]:
+    """Select from these cases as if they were imported under this name, in all threads."""
+    _not_imported[dataset] = cases
+    try:
+        yield
+    finally:
+        del _not_imported[dataset]
+
+
 def cases_of(dataset: str) -> list[Case]:
     """Return all cases of a data set; an unknown name raises ``UsageError``."""
     if dataset == "library":
         return list(library())
+    if dataset in _not_imported:
+        return list(_not_imported[dataset])
     if dataset in imported.names():
         return imported.load(dataset)
     names = ", ".join(datasets())
@@ -169,6 +183,11 @@ def _selected(selection: str) -> list[Case]:
             by_id = {case.case_key.partition("/")[2]: case for case in cases}
             ids = [name.strip() for name in part.split(",") if name.strip()]
             unknown = [name for name in ids if name not in by_id]
+            if unknown and unknown[0].lower() in map(str.lower, specialties):
+                raise UsageError(
+                    f"{selection!r} lists the specialty {unknown[0]}: choose all cases of one specialty "
+                    f"({dataset}:{unknown[0]}), or list the ids of cases ({dataset}:{','.join(list(by_id)[:2])})."
+                )
             if unknown:
                 spelt = {name.lower(): name for name in (*specialties, *by_id)}
                 near = [spelt[name] for name in difflib.get_close_matches(unknown[0].lower(), spelt, n=3)]

@@ -19,7 +19,7 @@ from core.jobs.plan import campaign_of, header_of, playable_cases, prepared_case
 from core.journal import RunHeader, journal_path, read_header
 from core.models.registry import Registry
 from core.store.database import Store
-from core.store.queries.runs import Run, run_records, runs
+from core.store.queries.runs import Run, runs
 
 R = TypeVar("R", bound=Run)
 
@@ -36,22 +36,22 @@ def extension_of(
     """Return the header of an extension to ``trials`` of each case, or by the ``cases`` that the run lacks.
 
     The flag says whether it has begun: an unfinished extension goes on before there is another. Raises ``UsageError``
-    if the run is unfinished or has all of it already, or if a hypothesis allows no further look.
+    if the run is unfinished or has all of it already, or if a hypothesis allows no further extension.
     """
     with store.read() as cursor:
-        done = {run.run_id: run.done for run in runs(cursor)}
-        records = run_records(cursor)
+        records = runs(cursor)
     asked = read_header(journal_path(run_id))
     base = read_header(journal_path(str(asked.settings.get("extends", run_id))))
     played = [base, *(read_header(journal_path(run.run_id)) for run in extensions(records, base.run_id))]
-    if unfinished := [header for header in played if done.get(header.run_id, 0) < len(header.cases) * header.trials]:
+    done = {run.run_id for run in records if run.state == "complete"}
+    if unfinished := [header for header in played if header.run_id not in done]:
         if unfinished[0] is base:
             raise UsageError(f"Run {base.run_id} is unfinished: `python -m core resume {base.run_id}` first.")
         return unfinished[0], True
     if base.hypothesis and len(played) > 1:
         raise UsageError(
-            f"Run {base.run_id} states a hypothesis and has its second look, {played[1].run_id}: its error rate allows "
-            "no third. Plan a new study on new cases."
+            f"Run {base.run_id} states a hypothesis and is extended by {played[1].run_id}: its error rate allows one "
+            "extension. Plan a new study on new cases."
         )
     campaign, first = _what_is_new(base, played, store, trials, cases)
     header = header_of(campaign, registry, begun=base)

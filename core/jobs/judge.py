@@ -85,7 +85,7 @@ TRIED = 20
 """First requests with the whole form by which it is decided whether a judge is asked so."""
 LEAST_READABLE = 0.95
 """Share of their entries that must be readable; otherwise each question is asked alone."""
-_TOKENS_AN_ANSWER = 100
+TOKENS_AN_ANSWER = 100
 """Tokens of a usual answer with quotations and reason."""
 _NO_FACTS = "their conversations have no case: attach one under Import on the page Conversations"
 _GONE = "its trial or case is no longer stored"
@@ -525,7 +525,7 @@ class Judging(AskJob[ItemToJudge]):
                 by_model.setdefault(item.judge.name, []).append(item)
         roles = {}
         for number, (model, items) in enumerate(by_model.items(), 1):
-            replies = sum(len(item.questions) for item in items) * _TOKENS_AN_ANSWER
+            replies = sum(len(item.questions) for item in items) * TOKENS_AN_ANSWER
             name = "judge" if len(by_model) == 1 else f"judge {number}"
             roles[name] = (model, (len(items), prompts * len(items), float(replies)))
         return JobSize(roles)

@@ -290,6 +290,8 @@ def remarks_of(run: Campaign | Run) -> tuple[str, ...]:
         names = names_of(framework_, {role: getattr(run, role) for role in STORED_SEATS}, run.settings)
     tested = names[tested_seat(framework_).role]
     sentences = remarks(tested, {role: names[role] for role in seats_at_work(framework_, tested, run.arms)})
+    if not isinstance(run, Campaign) and (extended := run.settings.get("extends")):
+        sentences += (f"it adds trials or cases to the finished run {extended}, and figures count both together",)
     if isinstance(run, Campaign) and framework_.cases.plays_profiles:
         without = sum(case.profile is None for case in run.cases)
         if without:

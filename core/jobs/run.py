@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 from filelock import FileLock
 from pydantic import SecretStr
@@ -149,24 +149,32 @@ def start(
     return header
 
 
+def program(words: Sequence[str], output: IO[bytes] | int, keys: Mapping[str, SecretStr]) -> subprocess.Popen[bytes]:
+    """Start ``python -m core`` with these words, with the keys that the visitor has typed and the ``keys`` of seats.
+
+    The process outlives this one; what it prints, also its errors, goes to ``output``.
+    """
+    access.require("run")
+    return subprocess.Popen(
+        [sys.executable, "-m", "core", *words],
+        cwd=paths.ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        env={**os.environ, **environment(keys), **access.environment(), "PYTHONUNBUFFERED": "1"},
+    )
+
+
 def go_on(run_id: str, concurrency: int | None = None, budget_usd: float | None = None) -> None:
     """Resume a run in a separate process; raise ``AnamnesisError`` with its last output if it ends at once."""
     access.require("run")
-    command = [sys.executable, "-m", "core", "resume", run_id]
+    words = ["resume", run_id]
     for flag, value in (("--concurrency", concurrency), ("--budget-usd", budget_usd)):
-        command += [] if value is None else [flag, str(value)]
-    keys = environment(_keys.get((access.visitor().name, run_id), {}))
+        words += [] if value is None else [flag, str(value)]
     log = journal_path(run_id).parent / "engine.log"
     with log.open("ab") as output:
-        child = subprocess.Popen(
-            command,
-            cwd=paths.ROOT,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-            env={**os.environ, **keys, **access.environment(), "PYTHONUNBUFFERED": "1"},
-        )
+        child = program(words, output, _keys.get((access.visitor().name, run_id), {}))
     deadline = time.monotonic() + _STARTED_WITHIN_S
     while time.monotonic() < deadline:
         status = child.poll()

@@ -12,9 +12,12 @@ from core.store.conditions import Condition
 from core.store.queries.runs import Run
 
 _NOT_SETTINGS = frozenset(
-    "folder prompts prompts_by_seat max_messages images base_url own_address addresses solver staff".split()
+    (
+        "folder prompts prompts_by_seat max_messages images base_url own_address addresses solver staff extends "
+        "first_trial"
+    ).split()
 )
-"""Stored settings that are not listed: notes of an import, and settings that have separate lines."""
+"""Stored settings that are not listed: notes of an import, the run that a run extends, and what has separate lines."""
 _HASH = 8
 UNKNOWN = "not recorded"
 NO_PLAYER = "nobody"

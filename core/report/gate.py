@@ -21,7 +21,6 @@ from core.journal import RUBRIC_SCORES, USUAL_MARGIN
 from core.measures.base import Comparison, Note
 from core.measures.comparison import compare_cases
 from core.measures.condition_notes import Basis, in_order, notes_of, read_basis
-from core.measures.conversations import case_scores
 from core.measures.paired import read_scores
 from core.measures.provenance import differing, settings_side_by_side, side_of
 from core.measures.rubrics.reading import RubricReading, clipped, conversation_score
@@ -39,6 +38,8 @@ from core.store.queries.runs import RunProgress, run
 from core.store.selection import McqRule, Selection, select
 
 Verdict = Literal["pass", "fail", "cannot say"]
+CaseTotals = Mapping[str, tuple[float, int]]
+"""Case → the sum of the scores of its trials (0 to 1 each), and how many count."""
 STATUS: Mapping[Verdict, int] = {"pass": 0, "fail": 1, "cannot say": 2}
 """Verdict → exit status."""
 LEVEL = 0.05
@@ -120,8 +121,8 @@ class GateResult:
     is the chance to pass (``core.stats.margin_power``), ``smallest`` the smallest margin with a power of 80 %,
     ``needed`` the number of cases that this margin needs for it; all by the measured differences. They are ``None`` if
     nothing was compared, and ``needed`` also if over ten million cases would be needed. ``excluded`` is run → reason →
-    number of answers; ``doctors`` are those of the new run and of the reference, ``judge`` is the judge or the rule
-    whose verdicts count.
+    number of answers; ``doctors`` and ``totals`` are those of the new run and of the reference, ``judge`` is the judge
+    or the rule whose verdicts count.
     """
 
     verdict: Verdict
@@ -132,6 +133,7 @@ class GateResult:
     doctors: tuple[str, str]
     judge: str = ""
     comparison: Comparison | None = None
+    totals: tuple[CaseTotals, ...] = ()
     interval: Interval | None = None
     power: float | None = None
     smallest: float | None = None
@@ -188,15 +190,22 @@ def gate(store: Store, new: RunSide, reference: RunSide, rule: GateRule) -> Gate
 
 
 class _Scores(NamedTuple):
-    """The scores of a run by case (0 to 1), how many answers count, and reason → number of those that do not.
+    """The scores of a run, and reason → number of the answers that do not count.
 
     ``rules`` are the rules for choices, or the judge, whose verdicts count.
     """
 
-    by_case: Mapping[str, float]
-    counted: int
+    totals: CaseTotals
     excluded: Counter[str]
     rules: tuple[str, ...]
+
+    @property
+    def by_case(self) -> Mapping[str, float]:
+        return {case: total / counted for case, (total, counted) in self.totals.items()}
+
+    @property
+    def counted(self) -> int:
+        return sum(counted for _, counted in self.totals.values())
 
 
 class _Compared(NamedTuple):
@@ -244,8 +253,7 @@ def _arm_scores(store: Store, side: RunSide, rule: GateRule, mcq_rule: McqRule) 
         excluded.update(score.excluded)
     del excluded["not_applicable"]  # questions that a case does not allow
     return _Scores(
-        {score.case_key: score.correct / score.counted for score in scores if score.counted},
-        sum(score.counted for score in scores),
+        {score.case_key: (float(score.correct), score.counted) for score in scores if score.counted},
         excluded,
         tuple(dict.fromkeys(score.rule for score in scores if score.rule)),
     )
@@ -254,17 +262,15 @@ def _arm_scores(store: Store, side: RunSide, rule: GateRule, mcq_rule: McqRule) 
 def _rubric_scores(reading: RubricReading) -> _Scores:
     """Return the scores by a rubric; one below 0 counts as 0, because the test needs differences between −1 and 1."""
     judged = [conversation for conversation in reading.conversations if conversation.judged]
-    scores = {
-        conversation.trial_id: clipped(score)
-        for conversation in judged
-        if (score := conversation_score(conversation)) is not None
-    }
-    reasons = {
-        "not judged": len(reading.conversations) - len(judged),
-        "too few points judged, or none to attain": len(judged) - len(scores),
-    }
-    by_case = case_scores(judged, lambda conversation: scores.get(conversation.trial_id))
-    return _Scores(by_case, len(scores), +Counter(reasons), tuple(reading.judges))
+    totals: dict[str, tuple[float, int]] = {}
+    excluded = Counter({"not judged": len(reading.conversations) - len(judged)})
+    for conversation in judged:
+        if (score := conversation_score(conversation)) is None:
+            excluded["too few points judged, or none to attain"] += 1
+        else:
+            total, counted = totals.get(conversation.case_key, (0.0, 0))
+            totals[conversation.case_key] = total + clipped(score), counted + 1
+    return _Scores(totals, +excluded, tuple(reading.judges))
 
 
 def _with_comparison(result: GateResult, compared: _Compared, grader: str) -> GateResult:
@@ -281,6 +287,7 @@ def _with_comparison(result: GateResult, compared: _Compared, grader: str) -> Ga
         result,
         judge=grader or " and ".join(comparison.rules),
         comparison=comparison,
+        totals=(compared.after.totals, compared.before.totals),
         excluded={run_id: scores.excluded for run_id, scores in sides.items()},
         notes=in_order(notes),
     )

@@ -1,21 +1,27 @@
-"""The plan of a study: cases without faults, one cast for both doctors, and what the study can show before any call."""
+"""The plan of a study: cases without faults, doctors that can be compared, and what it costs and shows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from pathlib import Path
 from typing import cast
 
 from core.case import Case
 from core.datasets.importing import list_in, name_of, would_replace
-from core.datasets.lint import LintFinding, lint
+from core.datasets.lint import lint
 from core.datasets.readers import read_cases
-from core.datasets.reading import Remark
 from core.datasets.select import datasets, select
-from core.frameworks.base import Arm, Campaign, tested_seat
+from core.frameworks.base import Arm, Campaign
+from core.jobs.ask_job import estimated_tokens
 from core.jobs.detectable import released_variance, stored_variance
+from core.jobs.estimate import JobEstimate, estimate, estimated
+from core.jobs.judge import TOKENS_AN_ANSWER
 from core.journal import RunHeader
+from core.judging.form import RUBRIC
+from core.models.registry import Registry
+from core.reviews.rubrics import any_form
 from core.stats.power import CORRELATION, components_of_run
 from core.store.condition_parts import READERS, ConditionPart
 from core.store.conditions import UNDER_TEST, differing_parts
@@ -29,53 +35,44 @@ MAY_DIFFER: tuple[ConditionPart, ...] = (*UNDER_TEST, "prompts")
 
 @dataclass(frozen=True)
 class StudyCases:
-    """The cases of a study: its ``data_set``, ``rejected`` rows of its file, and severe ``findings`` in cases.
+    """The cases of a study; ``faults`` are in words, of rows that are no cases and of cases that are ``faulty``.
 
-    ``stored`` is whether the data set has these cases already; ``selection`` leaves out the cases with findings.
+    ``stored`` is whether the data set has these cases already, ``rejected`` whether the file has rows that are no
+    cases; ``selection`` leaves out the faulty cases.
     """
 
     data_set: str
     cases: Sequence[Case]
-    stored: bool
-    rejected: Sequence[Remark] = ()
-    unit: str = ""
-    findings: Sequence[LintFinding] = field(default=())
-
-    @property
-    def faults(self) -> int:
-        return len(self.rejected) + len(self._faulty)
+    faults: Sequence[str]
+    faulty: Collection[str]
+    stored: bool = True
+    rejected: bool = False
 
     @property
     def selection(self) -> str:
-        if not self._faulty:
+        if not self.faulty:
             return self.data_set
-        good = (case.case_key.partition("/")[2] for case in self.cases if case.case_key not in self._faulty)
+        good = (case.case_key.partition("/")[2] for case in self.cases if case.case_key not in self.faulty)
         return f"{self.data_set.partition(':')[0]}:{','.join(good)}"
-
-    @property
-    def _faulty(self) -> set[str]:
-        return {finding.case_key for finding in self.findings}
 
 
 def read_study_cases(cases: str, name: str | None = None) -> StudyCases:
     """Read and check a file, which is stored by an import later, or the cases of a data set."""
-    path = Path(cases).expanduser()
-    if not path.is_file():
-        chosen = select(cases)
-        return StudyCases(cases, chosen, stored=True, findings=[f for f in lint(chosen) if f.severe])
+    path, read = Path(cases).expanduser(), None
+    if path.is_file():
+        with list_in(path) as file:
+            read = read_cases(file, name or name_of(path))
+    checked = select(cases) if read is None else read.cases
+    severe: dict[str, list[str]] = {}
+    for finding in filter(attrgetter("severe"), lint(checked)):
+        severe.setdefault(finding.case_key, []).append(finding.message)
+    faults = [f"{case}: {'; '.join(messages)}" for case, messages in severe.items()]
+    if read is None:
+        return StudyCases(cases, checked, faults, severe)
     data_set = name or name_of(path)
-    with list_in(path) as file:
-        read = read_cases(file, data_set)
-    findings = [finding for finding in lint(read.cases) if finding.severe]
     stored = data_set in datasets() and not would_replace(data_set, read.cases)
-    return StudyCases(data_set, read.cases, stored, read.rejected, read.unit, findings)
-
-
-def other_seats(campaign: Campaign) -> dict[str, str]:
-    """Return role → name in all seats but that of the tested doctor, for another campaign with the same cast."""
-    tested = tested_seat(campaign.framework).role
-    names = {seat.role: campaign.names[seat.role] for seat in campaign.framework.seats if seat.role != tested}
-    return {role: name for role, name in names.items() if name}
+    rows = [f"{read.unit} {position}: {reason}" for position, reason in read.rejected]
+    return StudyCases(data_set, checked, [*rows, *faults], severe, stored, bool(rows))
 
 
 def unlike(new: RunHeader, present: RunHeader) -> str:
@@ -98,6 +95,22 @@ def unlike(new: RunHeader, present: RunHeader) -> str:
     return "; ".join(f"{new_parts[part][1] or 'none'} against {present_parts[part][1] or 'none'}" for part in parts)
 
 
+def judging_size(store: Store, campaign: Campaign, rubric: str, judge: str, registry: Registry) -> JobEstimate:
+    """Estimate the judging of both doctors' conversations, whose length is that of the campaign's estimate.
+
+    Raises ``UsageError`` for an unknown rubric or judge.
+    """
+    form = any_form(store, f"{RUBRIC}{rubric}")
+    each = 2 * campaign.trials
+    criteria = [form.questions_for(case.case_key, case.specialty) for case in campaign.cases]
+    asked = sum(estimated_tokens(f"{form.instruction} {' '.join(c.wording for c in of_case)}") for of_case in criteria)
+    spoken = sum(role.completion_tokens for role in estimate(campaign, registry).roles if role.role != "grader")
+    replies = each * sum(map(len, criteria)) * TOKENS_AN_ANSWER
+    requests = each * len(criteria)
+    size = {"judge": (judge, (requests, each * asked + 2 * spoken, replies))}
+    return estimated({"conversations to judge": requests}, requests, size, registry, None, lambda role: None)
+
+
 def in_words(store: Store, campaign: Campaign, outcome: str, margin: float) -> str:
     """Return what a study of these cases can show, and how many cases or trials would show the margin."""
     arm = cast(Arm, tuple(outcome.split(":"))) if ":" in outcome else campaign.arms[0]
@@ -111,10 +124,11 @@ def in_words(store: Store, campaign: Campaign, outcome: str, margin: float) -> s
     smallest = f"differences of {shown.smallest:.2f} or more" if shown.smallest < 1 else "no difference"
     needed = f"about {shown.cases:,} cases" if shown.cases else f"over {MOST_CASES:,} cases, which is not realistic"
     repeated = f"{shown.trials} trials of each" if shown.trials else f"no number of trials up to {MOST_TRIALS}"
-    lines = [f"{size} show {smallest} {power}. A margin of {margin:g} takes {needed}, or on these cases {repeated}."]
-    if shown.smallest > margin:
-        lines.append("So these cases probably cannot tell whether the new doctor is within the margin.")
-    if cases < FEWEST_CASES:
-        lines.append(f"Fewer than {FEWEST_CASES} cases decide nothing.")
-    lines.append(f"Variance as in {source}; the doctors' true scores correlate by {CORRELATION:g}.")
-    return " ".join(lines)
+    unclear = "So these cases probably cannot tell whether the new doctor is within the margin."
+    sentences = [
+        f"{size} show {smallest} {power}. A margin of {margin:g} takes {needed}, or on these cases {repeated}.",
+        unclear if shown.smallest > margin else "",
+        f"Fewer than {FEWEST_CASES} cases decide nothing." if cases < FEWEST_CASES else "",
+        f"Variance as in {source}; the doctors' true scores correlate by {CORRELATION:g}.",
+    ]
+    return " ".join(filter(None, sentences))

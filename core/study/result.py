@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from core.errors import AnamnesisError
-from core.events import Format, QuestionType
-from core.jobs.extending import extensions
-from core.journal import RUBRIC_SCORES, USUAL_MARGIN
+from core.jobs.extending import R, extensions
+from core.journal import USUAL_MARGIN
 from core.measures.base import Note
-from core.measures.paired import read_scores
-from core.measures.rubrics.reading import RubricReading, clipped, conversation_score
-from core.report.breaks import rubric_readings
-from core.report.gate import TOO_MANY, GateRule, RunSide, gate, run_side, shared_arm
+from core.report.gate import TOO_MANY, CaseTotals, GateRule, RunSide, gate, run_side, shared_arm
 from core.stats.differences import changes
 from core.store.condition_parts import ConditionPart
 from core.store.conditions import differing_parts
 from core.store.database import Store
-from core.store.queries.runs import Run, run_records
+from core.store.queries.runs import run_records
 from core.store.queries.trials import conversation_ids
 from core.store.selection import Selection
 from core.study.decision import MOST_CASES, Decision, Verdict, decide
@@ -31,6 +27,8 @@ READING_RULE = (
     "the first by name, of each the new doctor's first trial"
 )
 """Which conversations of a study are worth reading."""
+LOOKS = ("As planned", "Extended")
+"""Names of the one or two results of a study."""
 _OF_THE_EXTENSION: tuple[ConditionPart, ...] = ("data_set", "case_set")
 """Parts of a condition in which an extension may differ from its run: its cases may be from another file."""
 _NOT_OF_A_STUDY = ("order",)
@@ -100,15 +98,24 @@ class StudyResult:
             case "worse":
                 return f"Worse: {new} is worse than {present} by more than {decided.margin:g}."
         if len(decided.looks) > 1:
-            return "Cannot tell, after both looks that a study has. Plan a new study on new cases."
+            return "Cannot tell, after the one extension that a study has. Plan a new study on new cases."
         if decided.needed is None:
             return (
                 f"Cannot tell, and no realistic number of cases would (over {MOST_CASES:,}): choose a larger margin, "
                 "or a score that varies less."
             )
         more = decided.more_cases or 0
-        in_all = f"{decided.cases + more:,} in all"
-        return f"Cannot tell: {more:,} more cases ({in_all}) would show that nothing is lost, if nothing differs."
+        return (
+            f"Cannot tell: {more:,} more cases ({decided.cases + more:,} in all) would show that nothing is lost, if "
+            "nothing differs."
+        )
+
+    @property
+    def extension(self) -> str:
+        """The command that extends an undecided study; empty if there is none."""
+        if self.verdict != "cannot tell" or self.obstacle or len(self.new_runs) > 1:
+            return ""
+        return f"python -m core study MORE_CASES --extend {self.new_runs[0]}"
 
 
 def study_result(store: Store, new: str, present: str, outcome: str = "", margin: float | None = None) -> StudyResult:
@@ -125,21 +132,19 @@ def study_result(store: Store, new: str, present: str, outcome: str = "", margin
     )
     looks, waiting = [sides, *_extended(store, sides)], ""
     if unfinished := [side.run.run_id for pair in looks[1:] for side in pair if side.run.state != "complete"]:
-        looks, waiting = looks[:1], f"The second look waits for {' and '.join(unfinished)}."
-    notes = {waiting: Note("second look", waiting, "high")} if waiting else {}
+        looks, waiting = looks[:1], f"The extension waits for {' and '.join(unfinished)}."
+    notes = {waiting: Note("extension", waiting, "high")} if waiting else {}
     obstacle, judge = _changed_parts(looks), ""
-    totals: list[_Scores] = []
+    totals: list[Sequence[CaseTotals]] = []
     for pair in looks:
         gated = gate(store, *pair, rule)
         judge = judge or gated.judge
-        # an extension has the settings of its run, and names it
-        ignored = _NOT_OF_A_STUDY if pair is sides else (*_NOT_OF_A_STUDY, "settings")
-        notes |= {note.text: note for note in gated.notes if note.kind not in ignored}
+        notes |= {note.text: note for note in gated.notes if note.kind not in _NOT_OF_A_STUDY}
         too_many = next((note.text for note in gated.notes if note.kind == TOO_MANY), "")
         obstacle = obstacle or too_many or ("" if gated.comparison else gated.reason)
         if gated.comparison is None:
             break
-        totals.append(_scores(store, pair, rule))
+        totals.append(gated.totals)
     by_look = [_compared(totals[: number + 1]) for number in range(len(totals))] or [[]]
     decision = decide(*([case.change for case in look] for look in by_look), margin=rule.margin)
     cases = tuple(sorted(by_look[-1], key=lambda case: (case.change, case.case)))
@@ -161,7 +166,7 @@ def study_result(store: Store, new: str, present: str, outcome: str = "", margin
     )
 
 
-def studies(records: Sequence[Run]) -> list[Run]:
+def studies(records: Sequence[R]) -> list[R]:
     """Return the new doctor's run of each study, without extensions, in the order of ``records``."""
     known = {run.run_id for run in records}
     stating = (run for run in records if run.hypothesis and run.hypothesis.against in known)
@@ -175,12 +180,6 @@ class _Pair(NamedTuple):
     present: RunSide
 
 
-_Totals = Mapping[str, tuple[float, int]]
-"""Case → the sum of the scores of its trials, and how many count."""
-_Scores = tuple[_Totals, _Totals]
-"""Scores of the new and of the present doctor."""
-
-
 def _extended(store: Store, sides: _Pair) -> Iterator[_Pair]:
     """Yield the extensions of both runs, if both have begun."""
     with store.read() as cursor:
@@ -192,44 +191,16 @@ def _extended(store: Store, sides: _Pair) -> Iterator[_Pair]:
 
 
 def _changed_parts(looks: Sequence[_Pair]) -> str:
-    """Return a sentence on what a second look does not share with the first; empty if nothing."""
+    """Return a sentence on what the extension does not share with the study; empty if nothing."""
     parts = {
         part: None
         for first, later in zip(looks[0], looks[-1], strict=True)
         for part in differing_parts(first.condition.keys, later.condition.keys, _OF_THE_EXTENSION)
     }
-    return f"The second look differs from the first in {', '.join(parts)}." if parts else ""
+    return f"The extension differs from the study in {', '.join(parts)}." if parts else ""
 
 
-def _scores(store: Store, pair: _Pair, rule: GateRule) -> _Scores:
-    if rule.outcome == RUBRIC_SCORES:
-        before, after, _ = rubric_readings(store, pair.new.run.run_id, pair.present.run.run_id)
-        return _by_rubric(after), _by_rubric(before)
-    return _in_arm(store, pair.new, rule), _in_arm(store, pair.present, rule)
-
-
-def _in_arm(store: Store, side: RunSide, rule: GateRule) -> _Totals:
-    format_, question_type = rule.format_and_type
-    selection = Selection(
-        runs=[side.run.run_id],
-        conditions=[side.condition.name],
-        formats=[cast(Format, format_)],
-        question_types=[cast(QuestionType, question_type)],
-    )
-    scores = read_scores(store, selection)
-    return {score.case_key: (float(score.correct), score.counted) for score in scores if score.counted}
-
-
-def _by_rubric(reading: RubricReading) -> _Totals:
-    totals: dict[str, tuple[float, int]] = {}
-    for conversation in reading.conversations:
-        if conversation.judged and (score := conversation_score(conversation)) is not None:
-            total, counted = totals.get(conversation.case_key, (0.0, 0))
-            totals[conversation.case_key] = (total + clipped(score), counted + 1)
-    return totals
-
-
-def _compared(looks: Sequence[_Scores]) -> list[CaseChange]:
+def _compared(looks: Sequence[Sequence[CaseTotals]]) -> list[CaseChange]:
     """Return the cases that count on both sides, with their means over the trials of these looks."""
 
     def means(place: int) -> dict[str, float]:

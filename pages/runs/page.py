@@ -10,6 +10,7 @@ import streamlit as st
 from core.frameworks.base import title_of
 from core.jobs.progress import run_state
 from core.store.queries.runs import RunProgress
+from core.study.process import log_path
 from pages.kit.campaigns import campaigns, cost_in_words, draw_damage, label_of_run
 from pages.kit.look import draw_refused
 from pages.kit.names import case_set_name, unique_names
@@ -18,15 +19,15 @@ from pages.kit.page import show
 from pages.kit.tables import draw_table
 from pages.runs.form import STARTED, ask_campaign, form_is_open
 from pages.runs.run import draw_run, share_of
-from pages.runs.study import ask_study, draw_decision
+from pages.runs.study import ask_study, askable_models, draw_decision, draw_steps
 
 _BUSY_S, _IDLE_S = 2.0, 5.0
 """Seconds between two redraws of the runs, also when idle: another process may start a run at any time."""
-FORMS: Final[tuple[tuple[str, Callable[[], None], Callable[[], bool]], ...]] = (
-    ("New study: is another model better, or as good?", ask_study, lambda: False),
-    ("New campaign", ask_campaign, form_is_open),
+FORMS: Final[tuple[tuple[str, Callable[[], None]], ...]] = (
+    ("New study: is another model better, or as good?", ask_study),
+    ("New campaign", ask_campaign),
 )
-"""Title, function that draws it, and whether the URL asks for it, of each form; the last is open without runs."""
+"""Title of each form, and the function that draws it."""
 _ROWS = 5
 """Rows that are visible without scrolling."""
 
@@ -37,11 +38,13 @@ def draw_runs() -> None:
     runs_before = campaigns()
     busy = any(run_state(run) == "running" for run in runs_before)
     form_open = False
-    for number, (title, draw, is_asked_for) in enumerate(FORMS):
+    models, wanted = askable_models(), form_is_open()
+    first = 0 if models and not wanted else 1
+    for number, (title, draw) in enumerate(FORMS):
         box = st.expander(
             title,
             icon=":material/add:",
-            expanded=is_asked_for() or (number == len(FORMS) - 1 and not runs_before),
+            expanded=number == first and (wanted or not runs_before),
             # a start, and the first run of another process, fold it: a new key takes the default
             key=f"runs_form_{number}_{st.session_state.get(STARTED, 0)}_{bool(runs_before)}",
             on_change="rerun",
@@ -49,15 +52,19 @@ def draw_runs() -> None:
         with box:
             draw()
         form_open = form_open or bool(box.open)
-    draw_decision()
 
     @st.fragment(run_every=_BUSY_S if busy else _IDLE_S)
     def watch() -> None:
         follow()
         draw_refused()
+        draw_decision()
         runs = campaigns()
+        if log_path().exists():
+            draw_steps()
+        elif not runs:
+            without = "No model can be asked: add one on Models, or start the reference doctor above, which needs none."
+            st.info(f"No run yet. {'Start one above.' if models else without}")
         if not runs:
-            st.info("No run yet. Start one above: the reference doctor needs no key and takes under a minute.")
             return
         if busy != any(run_state(run) == "running" for run in runs):
             st.rerun()

@@ -24,6 +24,7 @@ from core.journal import TrialLine, journal_path, read_lines
 from core.store.database import Store
 from core.store.queries.trials import conversations
 from core.store.selection import Selection
+from pages.runs.study import askable_models
 from tests.core.store.builders import a_case, a_header, a_stream, a_trial, as_released, write_journal
 from tests.support.campaigns import await_end, full, metrics, run_ids, stop_all
 from tests.support.fake_provider import running
@@ -68,6 +69,22 @@ def test_a_first_visitor_finds_a_ready_campaign_whose_estimate_follows_what_is_a
     assert "Choose at least one format and one question type" in words(app).replace("\\", "")
     assert not has_button(app, START)
     assert trouble(app) == []
+
+
+def test_a_study_offers_the_models_that_can_be_asked_and_one_s_own_first(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    models = tmp_path / "models.toml"
+    models.touch()
+    monkeypatch.setenv("ANAMNESIS_MODELS", str(models))
+    assert askable_models() == []
+    models.write_text('[models."server/mine"]\nbase_url = "http://127.0.0.1:1/v1"\n')
+    assert askable_models() == ["server/mine"]
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    first, *others = askable_models()
+    assert first == "server/mine"
+    assert others
+    assert all(name.startswith("openai/") for name in others)
 
 
 def test_a_missing_key_disables_the_start_but_not_the_estimate(open_page: Open) -> None:

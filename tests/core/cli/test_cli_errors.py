@@ -82,6 +82,7 @@ def run_failing(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[in
         (("run", "--doctor", "openai/gpt4o", "--base-url", "http://x", "--patient", "gpt-4p"), 2, "did you mean"),
         ((*RUN, "--cases", "libary"), 2, "There is no data set 'libary': choose one of library"),
         ((*RUN, "--cases", "library:Cardiolgy"), 2, "Did you mean Cardiology"),
+        ((*RUN, "--cases", "library:Cardiology,Neurology"), 2, "one specialty (library:Cardiology), or list the ids"),
         ((*RUN, "--prompts", "nowhere"), 2, "There are no prompts 'nowhere'"),
         ((*RUN, "--temperature", "-1"), 2, "--temperature must be from 0 to 2"),
         ((*RUN, "--max-messages", "2"), 2, "--max-messages: it must be at least 4"),

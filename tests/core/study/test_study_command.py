@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import openpyxl
 import pytest
 
 from core.cli.app import main
+from core.datasets.select import datasets
 from core.jobs.repeat import run_command_of
 from core.journal import read_header
 from core.measures.paired import read_scores
@@ -21,65 +20,27 @@ from core.store.database import Store
 from core.store.queries.runs import runs
 from core.study.result import StudyResult, studies, study_result
 from tests.support.fake_provider import running
+from tests.support.own_cases import FAULTY, GOOD, ILLNESSES, Doctors, workbook
 from tests.support.replies import Reply
+from tests.support.rubric_judges import by_last_word, judge
 
-ILLNESSES = {
-    "Gout": "His big toe was red and burning after a feast",
-    "Shingles": "She has a stripe of blisters on one side of her back",
-    "Measles": "The child has white spots in the mouth and then a rash",
-    "Appendicitis": "The pain moved from the navel to the right side below",
-    "Migraine": "She sees zigzag lines and then one half of her head throbs",
-    "Scabies": "He itches at night, and so does everybody at home",
-    "Asthma": "He whistles when he breathes out in cold air",
-    "Anaemia": "She is pale, tired, and her heart races on the stairs",
-    "Otitis media": "The baby pulls its ear and has a fever",
-    "Cystitis": "It burns when she passes water, and she goes often",
-    "Mumps": "Both cheeks of the boy are swollen below the ears",
-    "Tonsillitis": "He cannot swallow and his throat has white dots",
-    "Hepatitis": "His eyes are yellow and his urine is like cola",
-    "Sciatica": "The pain shoots from his back down to his heel",
-    "Glaucoma": "She sees halos round lamps and her eye is hard as a stone",
-    "Psoriasis": "Silvery scales cover his elbows and knees",
-    "Hypothyroidism": "She is cold, slow, and has gained weight",
-    "Pneumonia": "He coughs rusty phlegm and shivers",
-}
-FAULTY = [
-    ["no-answer", "A man of 40 years feels ill since Monday.", "What is it?", None],
-    ["again", f"{ILLNESSES['Gout']}.", "What is it?", "Gout"],
-    ["leaked", "A woman of 50 years says that she has rosacea on her nose.", "What is it?", "Rosacea"],
-]
-GOOD = dict(list(ILLNESSES.items())[:17])
+RUBRIC = """
+all:
+  - {id: travel, criterion: The doctor asks about travel, points: 3}
+  - {id: smoking, criterion: The doctor asks about smoking, points: 1}
+"""
+ASKED = {"new": "Do you often travel, and are you smoking?", "old": "Do you often travel?"}
+"""What a doctor asks before the diagnosis: all, or three quarters, of the points of the rubric."""
+PRICED = '[models."openai/{}"]\nprices = {{ input = 0.0, output = 100000.0 }}\n'
+"""A call with ten tokens of output costs a dollar."""
 
 
-@dataclass
-class Doctors:
-    """Scripted doctors: model → the cases that it gets right; those in ``down`` refuse every request."""
-
-    right: dict[str, Collection[int]]
-    base_url: str = ""
-    down: set[str] = field(default_factory=set)
-    paid: Counter[str] = field(default_factory=Counter)
-
-    def reply(self, body: dict[str, Any]) -> Reply:
-        model, words = body["model"], str(body["messages"])
-        if model in self.down:
-            return Reply(status=401, error="the key is wrong")
-        self.paid[model] += 1
-        number = next(n for n, text in enumerate(ILLNESSES.values()) if text in words)
-        diagnosis = list(ILLNESSES)[number] if number in self.right[model] else "Lumbago"
-        return Reply(f"**Final Diagnosis:** {diagnosis}")
-
-
-def workbook(path: Path, illnesses: dict[str, str], faulty: list[list[str | None]]) -> None:
-    book = openpyxl.Workbook()
-    sheet = book.active
-    assert sheet is not None
-    sheet.append(["id", "vignette", "question", "answer"])
-    for number, (answer, words) in enumerate(illnesses.items()):
-        sheet.append([f"{path.stem}-{number}", f"{words}.", "What is the diagnosis?", answer])
-    for row in faulty:
-        sheet.append(row)
-    book.save(path)
+def asking(body: dict[str, Any]) -> Reply:
+    """Ask one question and then name an illness, or judge by the rubric, for a dollar a call."""
+    model, words = body["model"], str(body["messages"])
+    if model == "judge":
+        return Reply(str(judge(by_last_word)(body)), usage=(0, 10))  # type: ignore[operator]
+    return Reply("**Final Diagnosis:** Lumbago" if ASKED[model] in words else ASKED[model], usage=(0, 10))
 
 
 @pytest.fixture
@@ -118,6 +79,7 @@ def test_from_a_workbook_with_faults_to_a_decision_and_nothing_is_paid_for_twice
     assert "--skip-bad" in said.err
     assert main(command(doctors, "--skip-bad", "--dry-run")) == 0
     assert "17 cases × 1 trial" in capsys.readouterr().out
+    assert datasets() == ["library"]
     assert not list(journals_folder().glob("*/journal.jsonl")), "all is said before any call"
 
     doctors.down = {"new"}
@@ -141,9 +103,6 @@ def test_from_a_workbook_with_faults_to_a_decision_and_nothing_is_paid_for_twice
     assert [conversation.why for conversation in result.reading] == ["gained", "both fail", "gained"]
     assert result.doctors == ("openai/new", "openai/old")
 
-    assert main(command(doctors, "--skip-bad", "--margin", "0.1")) == 0
-    assert doctors.paid == {"old": 17, "new": 17}, "the same study shows its decision again"
-
 
 def test_a_second_look_pays_for_new_cases_alone_and_there_is_no_third(
     doctors: Doctors, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -164,7 +123,7 @@ def test_a_second_look_pays_for_new_cases_alone_and_there_is_no_third(
     assert second.obstacle == ""
     assert second.verdict == "cannot tell"
     assert main(["run", "--extend", first.new_runs[0], "--trials", "3"]) == 2
-    assert "no third" in capsys.readouterr().err
+    assert "one extension" in capsys.readouterr().err
     assert doctors.paid == {"old": 18, "new": 18}
 
 
@@ -198,3 +157,36 @@ def test_doctors_that_no_figure_may_compare_are_refused_before_any_trial() -> No
     words = ["study", "library:cardiology-1", "--doctor", "reference/bayes --max-messages 6", "--against"]
     assert main([*words, "reference/bayes"]) == 2
     assert not list(journals_folder().glob("*/journal.jsonl"))
+
+
+@pytest.mark.slow
+def test_a_rubric_and_a_model_that_judges_decide_within_a_budget(
+    doctors: Doctors, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "asks.yaml").write_text(RUBRIC)
+    (tmp_path / "models.toml").write_text("".join(map(PRICED.format, (*ASKED, "judge"))))
+    monkeypatch.setenv("ANAMNESIS_MODELS", str(tmp_path / "models.toml"))
+    assert main(["rubrics", "import", "asks.yaml"]) == 0
+    workbook(tmp_path / "ward.xlsx", dict(list(ILLNESSES.items())[:12]), [])
+    with running(asking) as provider:
+        monkeypatch.setenv("OPENAI_BASE_URL", provider.base_url)
+        both = ["--both", "--patient reference --grader reference", "--rubric", "asks"]
+        words = ["study", "ward.xlsx", "--against", "openai/old", *both]
+        asked = [*words, "--doctor", "openai/new", "--judge", "openai/judge"]
+        assert main([*asked, "--dry-run"]) == 0
+        assert "24 conversations to judge" in capsys.readouterr().out
+        for budget, stops_in in ((50, "new"), (80, "judge"), (500, "")):
+            assert main([*asked, "--budget-usd", str(budget)]) == bool(stops_in)
+            said = capsys.readouterr()
+            assert (f"--budget-usd over {budget}" in said.err) == bool(stops_in)
+            paid = Counter(body["model"] for body in provider.bodies)
+            assert list(paid)[-1] == (stops_in or "judge")
+        # a question, a diagnosis and the answer of each doctor about twelve cases, and each conversation judged once
+        assert paid == {"old": 36, "new": 36, "judge": 24}
+    result = newest()
+    assert (result.verdict, result.decision.means, result.decision.cases) == ("better", (0.25,), 12)
+    assert result.judge == "openai/judge"
+    # the other way round every case loses 0.25: less than 0.45 in any case, and too near to 0.3 for twelve cases
+    (new,), (old,) = result.new_runs, result.present_runs
+    verdicts = {margin: study_result(Store(), old, new, margin=margin).verdict for margin in (0.45, 0.3)}
+    assert verdicts == {0.45: "not worse", 0.3: "cannot tell"}
