@@ -74,7 +74,10 @@ def _draw_file(path: Path, stamp: str) -> None:
         return
     loaded = _loaded(stamp, path)
     guessed = loaded.guess_columns()
-    table = {"Meaning": loaded.fields, "Column": [guessed.get(name, _NO_COLUMN) for name in loaded.fields]}
+    table: dict[str, list[Any]] = {
+        "Meaning": loaded.fields,
+        "Column": [guessed.get(name, _NO_COLUMN) for name in loaded.fields],
+    }
     meant = _corrected(left, f"columns_{stamp}", table, [_NO_COLUMN, *loaded.columns])
     columns = {name: column for name, column in zip(loaded.fields, meant, strict=True) if column != _NO_COLUMN}
     case_set = right.text_input(
@@ -102,11 +105,11 @@ def _draw_file(path: Path, stamp: str) -> None:
         said = [{"Who": SEATS[seat], "Message": text} for seat, text in first.messages[:5]]
         st.dataframe(said, hide_index=True, alt=f"The first messages of conversation {first.id}")
     if found:
-        listed = [
-            {"What": kind, "Found": words.total(), "Examples": ", ".join(islice(words, 3))}
-            for kind, words in found.items()
+        about = [
+            {"What": kind, "Found": of_kind.total(), "Examples": ", ".join(islice(of_kind, 3))}
+            for kind, of_kind in found.items()
         ]
-        st.dataframe(listed, hide_index=True, alt="Words that may identify people")
+        st.dataframe(about, hide_index=True, alt="Words that may identify people")
     masking = st.checkbox("Replace them by their kind, as in [name]", key=f"{_KEY}_mask_{stamp}")
     how = ConversationImport(loaded.name, label, case_set, masking)
     st.caption(" ".join(filter(None, [in_words(found, masking=masking), how.known(Store(), read.conversations)])))
