@@ -63,7 +63,7 @@ class ConversationImport:
         with store.read() as cursor:
             doctors = {run.doctor for run in run_records(cursor, sources=["imported"])}
         known = ", ".join(label for label in self.by_label(read) if BY + label in doctors)
-        return known and f"{known} has conversations already: those of another file are a condition of their own."
+        return known and f"Conversations of {known} are stored: those of another file are a condition of their own."
 
 
 def import_conversations(
