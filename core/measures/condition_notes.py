@@ -357,8 +357,8 @@ def _imported(behind: Sequence[Condition], extents: Sequence[Extent], name: Name
     without = tuple(e.model for e in extents if e.model in imported and 0 in e.contents.values())
     if without:
         text = (
-            f"Some conversations of {_names(without, name)} have no case, so no accuracy, no facts and no common case "
-            "with others: attach a vignette and a right answer by id, under Import on the page Conversations."
+            f"Some conversations of {_names(without, name)} have no case, so no accuracy and no facts: attach a "
+            "vignette and a right answer by id, under Import on the page Conversations."
         )
         yield Note("without_case", text, "high", "conversations", without)
 
