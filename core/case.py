@@ -42,6 +42,12 @@ RELEASE_SPECIALTIES = {
 
 FINAL_QUESTION = "What is the most likely diagnosis?"
 """The question of a vignette that has none."""
+NO_INPUT, NO_TARGET = "(the log has no input)", "(the log has no target)"
+NOT_GIVEN = (NO_INPUT, NO_TARGET)
+"""Stand for the vignette and the answer of a case that its file did not have. No judge reads them.
+
+A case with neither is not stored: its trials only name it, as those of a journal without cases do.
+"""
 
 FactSection = Literal["vital_signs", "examination", "laboratory", "imaging", "other_tests"]
 """What examination and tests show, by who or what shows it."""

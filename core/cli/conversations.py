@@ -11,17 +11,9 @@ import typer
 
 from core.cli.data import tell_rows
 from core.datasets.archive import ArchiveLimits
-from core.datasets.conversations.conversation import (
-    FIELDS,
-    SEATS,
-    Loaded,
-    ReadConversations,
-    guess_columns,
-    guess_speakers,
-    read_conversations,
-)
+from core.datasets.conversations.conversation import FIELDS, SEATS, read_conversations
 from core.datasets.conversations.files import load
-from core.datasets.conversations.personal import pointed_out
+from core.datasets.conversations.personal import in_words, pointed_out
 from core.datasets.select import cases_of
 from core.errors import AnamnesisError, UsageError
 from core.interchange.conversation_import import (
@@ -35,6 +27,7 @@ from core.interchange.conversation_import import (
 from core.interchange.inspect_import import import_log
 from core.paths import expanded
 from core.store.database import Store
+from core.store.queries.run_cases import without_case
 
 T = TypeVar("T", bound=str)
 
@@ -57,42 +50,50 @@ def import_command(
     Columns and speakers are guessed: look at them with --preview first. If one conversation cannot be used, nothing is
     stored, unless --skip-bad is given. The same file again, with --cases, attaches cases to what is stored.
     """
-    file = expanded(path)
+    file, store = expanded(path), Store()
     if is_log(file):
-        log = import_log(Store(), file, ArchiveLimits(), label)
-        print(f"{log.name}: run {log.run_id}, {log.conversations:,} conversations of {log.doctor}, a log of Inspect.")
-        return 0
-    loaded = load(file)
-    chosen = guess_columns(loaded.fields, nested=loaded.nested) | pairs(columns, "columns", names=FIELDS)
-    loaded.check(chosen)
-    who = guess_speakers(loaded.lines(chosen))
-    by_word = {word: seat for seat, word in SEATS.items()}
-    given: dict[str, str] = pairs(speakers, "speakers", values=tuple(by_word))
-    seats = {name: seat for name, (seat, _) in who.items()} | {name: by_word[word] for name, word in given.items()}
-    read = read_conversations(loaded, chosen, seats)
-    print(f"Columns: {', '.join(f'{name}={column}' for name, column in chosen.items())}.")
-    print(f"Speakers: {', '.join(f'{name}={SEATS[seats[name]]} ({count:,})' for name, (_, count) in who.items())}.")
-    _tell(loaded, read, masking=mask)
-    if read.faults and not (skip_bad or preview):
-        raise AnamnesisError("Nothing was stored: mend the file, or leave these conversations out with --skip-bad.")
-    if preview or not read.conversations:
-        print("Nothing was stored.")
-        return 0 if preview else 1
+        if preview or mask:
+            raise UsageError(f"{file.name} is a log of Inspect, which is stored as it is: no --preview, no --mask.")
+        runs = [import_log(store, file, ArchiveLimits(), label)]
+    else:
+        loaded = load(file)
+        chosen = loaded.guess_columns() | pairs(columns, "columns", names=FIELDS)
+        who = loaded.guess_speakers(chosen)
+        by_word = {word: seat for seat, word in SEATS.items()}
+        given: dict[str, str] = pairs(speakers, "speakers", values=tuple(by_word))
+        seats = {name: seat for name, (seat, _) in who.items()} | {name: by_word[word] for name, word in given.items()}
+        read = read_conversations(loaded, chosen, seats)
+        print(f"Columns: {', '.join(f'{name}={column}' for name, column in chosen.items())}.")
+        print(f"Speakers: {', '.join(f'{name}={SEATS[seats[name]]} ({n:,})' for name, (_, n) in who.items())}.")
+        messages = sum(len(conversation.messages) for conversation in read.conversations)
+        print(f"{len(read.conversations):,} conversations with {messages:,} messages, in {loaded.encoding}.")
+        tell_rows(read.faults, loaded.unit, "Cannot be used")
+        tell_rows(read.remarks, loaded.unit, "Remark")
+        found = pointed_out(read.texts)
+        for kind, words in found.items():
+            print(f"May identify a person, {kind}: {words.total():,} ({', '.join(islice(words, 3))}).")
+        print(in_words(found, masking=mask))
+        how = ConversationImport(loaded.name, label, case_set, mask)
+        if known := how.known(store, read.conversations):
+            print(known)
+        if preview:
+            print("Nothing was stored.")
+            return 0
+        if (read.faults and not skip_bad) or not read.conversations:
+            raise AnamnesisError("Nothing was stored: mend the file, or leave these conversations out with --skip-bad.")
+        runs = import_conversations(store, read.conversations, how)
     named = cases_by_id(cases_of(cases)) if cases else {}
-    store = Store()
-    for run in import_conversations(store, read.conversations, ConversationImport(loaded.name, label, case_set, mask)):
-        print(
-            f"Run {run.run_id}: {run.conversations:,} conversations of {run.doctor}."
-            if run.new
-            else f"Run {run.run_id} of {run.doctor} is stored already."
-        )
+    for run in runs:
+        number = f"{run.conversations:,} conversations of {run.doctor}" if run.new else f"{run.doctor}, stored already"
+        print(f"Run {run.run_id}: {number}.")
         if named:
             print(f"Cases were attached to {attach_cases(store, run.run_id, named):,} of its conversations.")
-    without = sum(conversation.case not in named for conversation in read.conversations)
-    if without:
+    with store.read() as cursor:
+        of_runs = without_case(cursor)
+    if without := sum(of_runs[run.run_id][1] for run in runs if run.run_id in of_runs):
         print(
-            f"{without:,} conversations have no case, so no accuracy and no facts: name a data set with their cases by "
-            "--cases."
+            f"{without:,} of these conversations have no case, so no accuracy and no facts: name a data set with their "
+            "cases by --cases."
         )
     print("Judge them with: python -m core job judge FORM --by MODEL. Read them on the page Conversations.")
     return 0
@@ -108,20 +109,3 @@ def pairs(text: str, option: str, *, names: Collection[T] = (), values: Collecti
             raise UsageError(f"--{option}: {part.strip()!r} is not understood: write NAME=VALUE, one of {choices}.")
         read[name] = value
     return read
-
-
-def _tell(loaded: Loaded, read: ReadConversations, *, masking: bool) -> None:
-    messages = [message.text for conversation in read.conversations for message in conversation.messages]
-    print(
-        f"{len(read.conversations):,} conversations with {len(messages):,} messages, in {loaded.encoding or 'UTF-8'}."
-    )
-    tell_rows(read.faults, loaded.unit, "Cannot be used")
-    tell_rows(read.remarks, loaded.unit, "Remark")
-    found = pointed_out(messages)
-    for kind, words in found.items():
-        print(f"May identify a person, {kind}: {len(words):,} ({', '.join(islice(dict.fromkeys(words), 3))}).")
-    state = "they are replaced" if masking else "masking is off (--mask)"
-    print(
-        f"{sum(map(len, found.values())):,} places may identify a person, by rules that miss many; {state}. "
-        "This is no anonymisation."
-    )

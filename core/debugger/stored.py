@@ -65,9 +65,11 @@ def load_bench(run_id: str) -> StoredBench | None:
         places = trials_about(cursor, run_id)
         header = _header(cursor, run_id) if places else None
         stored_case = case(cursor, places[0].case_key, places[0].content_hash) if places else None
-        if header is None or stored_case is None:
+        if header is None:
             return None
         framework_of_stored(header.protocol)
+        if stored_case is None:
+            return None
         events = {place.trial: trial_events(cursor, place.trial_id) for place in places}
     return StoredBench(header, stored_case, events, {place.trial: place.trial_id for place in places})
 
@@ -95,9 +97,11 @@ def load_record(trial_id: str) -> TrialRecord | None:
         place = stored_trial(cursor, trial_id)
         header = _header(cursor, place.run_id) if place else None
         stored_case = case(cursor, place.case_key, place.content_hash) if place else None
-        if place is None or header is None or stored_case is None:
+        if place is None or header is None:
             return None
         framework_of_stored(header.protocol)
+        if stored_case is None:
+            return None
         events = tuple(trial_events(cursor, trial_id))
         prompts = release_prompts(cursor, place.run_id, place.case_key) if header.source == "release" else None
         prompt = prompts.of_trial(place.trial) if prompts else None

@@ -1,42 +1,40 @@
 """Stores conversations from elsewhere as runs with the source "imported", one run for each label of version or arm.
 
 They are stored as the conversations of an Inspect log are (``core.interchange.inspect_import``), under a condition that
-no played conversation has. They come without vignette and right answer: a case is attached by its id afterwards.
+no played conversation has. They come without vignette and right answer, so that no case is stored for them: one is
+attached by its id afterwards.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from core.case import Case, case_set_hash
+from core.case import Case
 from core.datasets.archive import ArchiveLimits
-from core.datasets.conversations.conversation import NO_CASE, WITHOUT_CASE, ForeignConversation, Message
+from core.datasets.conversations.conversation import ForeignConversation
 from core.datasets.conversations.personal import masked
 from core.errors import AnamnesisError, UsageError
-from core.events import Ended, Event, Finished, Started, Utterance
-from core.interchange.inspect_import import BY, NOT_RECORDED, ImportedLog, LogReader, closing_answer, slug, store_log
+from core.events import EndReason
+from core.interchange.inspect_import import BY, ForeignReader, ImportedLog, closing_answer, name_of, slug, store_log
 from core.interchange.inspect_reading import LogEval, LogHeader, LogMessage, LogSample, LogScore, open_log
-from core.journal import GradesLine, RunHeader, TrialLine, append_shared, journal_path, seed_of, trial_id
+from core.journal import GradesLine, RunHeader, append_shared, journal_path
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.inserts import ATTACHED
-from core.store.queries.run_cases import run_cases
-from core.store.queries.runs import Run, header_of, run_records
+from core.store.queries.runs import header_of, run_records
 from core.store.queries.trials import conversations
 from core.store.queries.utterances import utterances_of
 from core.store.selection import Selection
 
 PROTOCOL = "conversations"
 """Stored as the framework of these conversations; also the usual name of the set of their cases."""
-WITHOUT = "without_case"
-"""Setting of a run: the number of its conversations without a case."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +51,20 @@ class ConversationImport:
     case_set: str = PROTOCOL
     masking: bool = False
 
+    def by_label(self, read: Iterable[ForeignConversation]) -> dict[str, list[ForeignConversation]]:
+        """Return label with version → its conversations; the label is empty if there is neither."""
+        labels: dict[str, list[ForeignConversation]] = {}
+        for conversation in read:
+            labels.setdefault(f"{self.label} {conversation.version}".strip(), []).append(conversation)
+        return labels
+
+    def known(self, store: Store, read: Iterable[ForeignConversation]) -> str:
+        """Return a sentence about the labels that have conversations already; empty if none has."""
+        with store.read() as cursor:
+            doctors = {run.doctor for run in run_records(cursor, sources=["imported"])}
+        known = ", ".join(label for label in self.by_label(read) if BY + label in doctors)
+        return known and f"Conversations of {known} are stored: those of another file are a condition of their own."
+
 
 def import_conversations(
     store: Store, read: Sequence[ForeignConversation], how: ConversationImport
@@ -64,12 +76,7 @@ def import_conversations(
     """
     if slug(how.case_set) != how.case_set or not how.case_set:
         raise UsageError(f"{how.case_set!r} cannot name cases: use small letters, digits, - and _.")
-    by_label: dict[str, list[ForeignConversation]] = {}
-    for conversation in read:
-        if how.masking:
-            messages = tuple(Message(message.seat, masked(message.text)) for message in conversation.messages)
-            conversation = replace(conversation, messages=messages)
-        by_label.setdefault(f"{how.label} {conversation.version}".strip(), []).append(conversation)
+    by_label = how.by_label(read)
     if "" in by_label:
         raise UsageError("Name the version or arm of these conversations (--label), or a column that has it.")
     readers = [_ConversationReader(how, label, of_label) for label, of_label in by_label.items()]
@@ -77,12 +84,10 @@ def import_conversations(
 
 
 def is_log(path: Path) -> bool:
-    """Return whether a file is a log of Inspect."""
-    try:
-        with open_log(path, ArchiveLimits()):
-            return True
-    except AnamnesisError:
-        return False
+    """Return whether a file is a log of Inspect, or should be one by its name."""
+    with suppress(AnamnesisError), open_log(path, ArchiveLimits()):
+        return True
+    return path.suffix == ".eval"
 
 
 def cases_by_id(cases: Iterable[Case]) -> dict[str, Case]:
@@ -90,82 +95,64 @@ def cases_by_id(cases: Iterable[Case]) -> dict[str, Case]:
     return {name: case for case in cases for name in (case.case_key, case.case_key.partition("/")[2])}
 
 
-def runs_without_cases(store: Store) -> list[Run]:
-    """Return the runs of imported conversations some of which have no case."""
-    with store.read() as cursor:
-        return [run for run in run_records(cursor) if run.protocol == PROTOCOL and run.settings.get(WITHOUT)]
-
-
 def attach_cases(store: Store, run_id: str, cases: Mapping[str, Case]) -> int:
     """Attach cases (id → case) to the conversations of a run that name them and have none; return their number.
 
     Judgements stay. The last message of the doctor becomes an answer, which a grader may judge. Raises ``UsageError``
-    for a run of another kind.
+    for a run that was not imported.
     """
-    by_name = {_name(case_id): case for case_id, case in cases.items()}
+    by_name = {name_of(case_id): case for case_id, case in cases.items()}
+    attached: dict[str, Case] = {}
+    answers: list[GradesLine] = []
     with store.read() as cursor:
         header = header_of(cursor, run_id)
-        if header is None or header.protocol != PROTOCOL:
+        if header is None or header.source != "imported":
             raise UsageError(f"{run_id} is no run of imported conversations.")
-        stored = run_cases(cursor, run_id)
-        attached = {  # nobody was offered choices
-            case.case_key: by_name[name].model_copy(
-                update={"case_key": case.case_key, "dataset": case.dataset, "choices": ()}
-            )
-            for case in stored
-            if case.vignette in WITHOUT_CASE and (name := case.case_key.partition("/")[2]) in by_name
-        }
-        trials = [
-            (
-                trial.trial_id,
-                attached[trial.case_key],
-                [message for message in utterances_of(cursor, trial.trial_id) if message.role == "doctor"],
-            )
-            for trial in conversations(cursor, Selection(runs=[run_id]), limit=None)
-            if trial.case_key in attached
-        ]
-    if not attached:
-        return 0
-    now = [attached.get(case.case_key, case) for case in stored]
-    without = int(str(header.settings.get(WITHOUT, 0))) - len(trials)
-    settings = {**header.settings, WITHOUT: without, ATTACHED: time.time()}
-    later = [
-        GradesLine(run_id=run_id, trial_id=trial, grades=[], answers=[closing_answer(case, of_doctor)])
-        for trial, case, of_doctor in trials
-    ]
-    again = header.model_copy(update={"cases": now, "settings": settings})
-    append_shared(journal_path(run_id, store.journals), [again, *later])
-    fold(store)
-    return len(trials)
+        for trial in conversations(cursor, Selection(runs=[run_id]), limit=None):
+            data_set, _, name = trial.case_key.partition("/")
+            if trial.answer is None and (case := by_name.get(name)):
+                # nobody was offered choices
+                changes = {"case_key": trial.case_key, "dataset": data_set, "choices": ()}
+                attached[trial.case_key] = case = case.model_copy(update=changes)
+                said = [message for message in utterances_of(cursor, trial.trial_id) if message.role == "doctor"]
+                answer = closing_answer(case, said)
+                answers.append(GradesLine(run_id=run_id, trial_id=trial.trial_id, grades=[], answers=[answer]))
+    if attached:
+        settings = {**header.settings, ATTACHED: time.time()}
+        again = header.model_copy(update={"cases": list(attached.values()), "settings": settings})
+        append_shared(journal_path(run_id, store.journals), [again, *answers])
+        fold(store)
+    return len(answers)
 
 
-def _name(case_id: str) -> str:
-    """Return an id of a file as the part of a key after the set; ids that differ have different names."""
-    name = slug(case_id)[:60]
-    return name if name == case_id else f"{name}-{hashlib.sha256(case_id.encode()).hexdigest()[:6]}".lstrip("-")
-
-
-class _ConversationReader(LogReader):
-    """Turns the conversations of one label into trials: each case of the file once, its conversations by number."""
+class _ConversationReader(ForeignReader):
+    """Turns the conversations of one label into trials, as if a log had them, without input and target."""
 
     def __init__(self, how: ConversationImport, label: str, read: Sequence[ForeignConversation]) -> None:
-        content = json.dumps([label, how.case_set, [list(vars(conversation).values()) for conversation in read]])
-        self._fingerprint = hashlib.sha256(content.encode()).hexdigest()
-        about = LogEval(created=datetime.fromtimestamp(time.time(), UTC).isoformat(), task=PROTOCOL, model=BY + label)
-        super().__init__(LogHeader(status="success", eval=about), how.file, f"{PROTOCOL}-{self._fingerprint[:12]}")
+        now = datetime.fromtimestamp(time.time(), UTC).isoformat()
+        about = LogEval(created=now, task=PROTOCOL, model=BY + label)
+        super().__init__(LogHeader(status="success", eval=about), how.file)
+        digest = hashlib.sha256(repr((label, how.case_set, how.masking)).encode())
+        for conversation in read:
+            digest.update(repr(conversation).encode())
+        self._fingerprint = digest.hexdigest()
+        self.run_id, self.case_set = f"{PROTOCOL}-{self._fingerprint[:12]}", how.case_set
         self._how, self._label, self._read = how, label, read
-        self._trials: Counter[str] = Counter()
 
     def samples(self) -> Iterator[LogSample]:
+        trials: Counter[str] = Counter()
+        written: Callable[[str], str] = masked if self._how.masking else str
         for conversation in self._read:
-            # a conversation that names no case is alone with its case, also among the labels
-            name = _name(conversation.case or f"{self._label} {conversation.id}")
-            self._trials[name] += 1
+            name = conversation.case
+            if not name:  # it is alone with its case, also among other files of its label
+                differs = hashlib.sha256((self._fingerprint + conversation.id).encode()).hexdigest()[:6]
+                name = f"{slug(f'{self._label} {conversation.id}')[:53]}-{differs}"
+            trials[name] += 1
             yield LogSample(
                 id=name,
-                epoch=self._trials[name],
+                epoch=trials[name],
                 messages=[
-                    LogMessage(role="user", content=message.text, metadata={"seat": message.seat})
+                    LogMessage(role="user", content=written(message.text), metadata={"seat": message.seat})
                     for message in conversation.messages
                 ],
                 scores={"outcome": LogScore(value=conversation.outcome)} if conversation.outcome else None,
@@ -176,57 +163,10 @@ class _ConversationReader(LogReader):
     def seat(self, message: LogMessage) -> str:
         return str((message.metadata or {})["seat"])
 
-    def header(self) -> RunHeader:
-        cases = list(self.cases.values())
-        return RunHeader(
-            run_id=self.run_id,
-            fingerprint=self._fingerprint,
-            protocol=PROTOCOL,
-            doctor=self.log.eval.model,
-            patient=NOT_RECORDED,
-            grader="",
-            summariser="",
-            prompt_pack=PROTOCOL,
-            prompt_hash=PROTOCOL,
-            case_set=self._how.case_set,
-            case_set_hash=case_set_hash(cases),
-            arms=[],
-            trials=max(self._trials.values()),
-            seed=0,
-            settings={"log": self._how.file, WITHOUT: self._trials.total(), "masked": self._how.masking},
-            code_version=PROTOCOL,
-            source="imported",
-            created_at=self._created,
-            cases=cases,
-        )
+    def end(self, sample: LogSample) -> tuple[EndReason, str]:
+        return "not_recorded", f"conversation {sample.metadata['id']}"
 
-    def trial(self, sample: LogSample) -> TrialLine:
-        case_key = f"{self._how.case_set}/{sample.id}"
-        self.cases.setdefault(
-            case_key,
-            Case(
-                case_key=case_key,
-                dataset=self._how.case_set,
-                specialty="Other",
-                vignette=NO_CASE,
-                question=NO_CASE,
-                answer=NO_CASE,
-                source=self._how.file,
-            ),
-        )
-        number, ended_at = sample.epoch - 1, self.finished_at(sample)
-        place = {"case_key": case_key, "trial": number, "seed": seed_of(0, case_key, number)}
-        trial = trial_id(self.run_id, case_key, number)
-        dialogue = list(self.messages(trial, sample.messages))
-        events: list[Event] = [
-            Started(trial_id=trial, at=self._created, **place),
-            *dialogue,
-            Ended(
-                reason="not_recorded",
-                doctor_turns=sum(isinstance(e, Utterance) and e.role == "doctor" and e.turn > 0 for e in dialogue),
-                detail=f"conversation {sample.metadata['id']}",
-            ),
-            *self.foreign_scores(sample.scores or {}),
-            Finished(at=ended_at),
-        ]
-        return TrialLine(run_id=self.run_id, trial_id=trial, events=events, finished_at=ended_at, **place)
+    def header(self) -> RunHeader:
+        settings = {"log": self._how.file, "masked": self._how.masking}
+        changes = {"protocol": PROTOCOL, "prompt_hash": PROTOCOL, "code_version": PROTOCOL, "settings": settings}
+        return super().header().model_copy(update=changes)

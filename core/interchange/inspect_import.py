@@ -25,9 +25,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from core.case import Case, case_set_hash
+from core.case import NO_INPUT, NO_TARGET, Case, case_set_hash
 from core.datasets.archive import ArchiveLimits
-from core.datasets.conversations.conversation import NO_INPUT
 from core.errors import AnamnesisError, UsageError
 from core.events import (
     EVENTS,
@@ -37,6 +36,7 @@ from core.events import (
     Called,
     CallRecord,
     Ended,
+    EndReason,
     Event,
     Failed,
     Finished,
@@ -58,7 +58,7 @@ from core.store.queries.trials import stored_trials
 PROTOCOL = "inspect"
 """Stored as the framework of conversations that none of the frameworks here played."""
 QUESTION = "What the task of the log asks for."
-NO_TARGET, NOT_RECORDED = "(the log has no target)", "not recorded"
+NOT_RECORDED = "not recorded"
 BY = "imported/"
 """Before the label of version or arm in the name of a doctor: no model here has this name."""
 _SEATS = {"user": "patient", "assistant": "doctor", "system": "system", "tool": "tool"}
@@ -191,7 +191,7 @@ def _reader(header: LogHeader, name: str, label: str) -> LogReader:
     own = (header.eval.metadata or {}).get(NAME)
     if not isinstance(own, dict) or not isinstance(own.get("run"), dict):
         about = header.eval.model_copy(update={"model": BY + label}) if label else header.eval
-        return _ForeignReader(header.model_copy(update={"eval": about}), name)
+        return ForeignReader(header.model_copy(update={"eval": about}), name)
     if label:
         raise UsageError(f"{name} was written by this program and names its doctor: leave the label out.")
     if own.get("version") != VERSION:
@@ -346,7 +346,7 @@ class _OwnReader(LogReader):
         yield from self.foreign_scores(foreign)
 
 
-class _ForeignReader(LogReader):
+class ForeignReader(LogReader):
     """Reads a log of another program: users are patients, the model is the doctor, its last message is the answer."""
 
     def __init__(self, header: LogHeader, name: str) -> None:
@@ -355,8 +355,6 @@ class _ForeignReader(LogReader):
         self._fingerprint = hashlib.sha256(identity.encode()).hexdigest()
         super().__init__(header, name, f"{PROTOCOL}-{self._fingerprint[:12]}")
         self.case_set = f"{PROTOCOL}-{slug(about.dataset.name or about.task)}"[:41].rstrip("-")
-        self._names: dict[str, str] = {}
-        """Id of a sample → the id of its case."""
         self._arms: dict[tuple[str, str], None] = {}
         self._epochs = 1
 
@@ -399,10 +397,8 @@ class _ForeignReader(LogReader):
         spoken = [event for event in dialogue if isinstance(event, Utterance) and event.role == "doctor"]
         ended_at = self.finished_at(sample)
         events: list[Event] = [Started(trial_id=trial, at=self._created, **place), *dialogue]
-        limit = sample.limit.type if sample.limit else ""
         if sample.messages:
-            reason = "turn_cap" if limit in _LIMITS_OF_MESSAGES else "not_recorded"
-            detail = f"limit of the log: {limit}" if limit else ""
+            reason, detail = self.end(sample)
             events.append(Ended(reason=reason, doctor_turns=sum(m.turn > 0 for m in spoken), detail=detail))
         if has_target:
             self._arms["closing", "mcq" if case.choices else "frq"] = None
@@ -414,6 +410,12 @@ class _ForeignReader(LogReader):
         events += [] if sample.error else [Finished(at=ended_at)]
         return TrialLine(run_id=self.run_id, trial_id=trial, events=events, finished_at=ended_at, **place)
 
+    def end(self, sample: LogSample) -> tuple[EndReason, str]:
+        """Return why the conversation ended, and the details."""
+        limit = sample.limit.type if sample.limit else ""
+        reason: EndReason = "turn_cap" if limit in _LIMITS_OF_MESSAGES else "not_recorded"
+        return reason, f"limit of the log: {limit}" if limit else ""
+
     def _case(self, sample: LogSample) -> tuple[Case, bool]:
         """Return the case of a sample, and whether it has a target."""
         targets = [sample.target] if isinstance(sample.target, str) else sample.target
@@ -424,7 +426,7 @@ class _ForeignReader(LogReader):
         specialty = sample.metadata.get("specialty")
         text = sample.input if isinstance(sample.input, str) else "\n\n".join(map(_text, sample.input))
         case = Case(
-            case_key=f"{self.case_set}/{self._name(str(sample.id))}",
+            case_key=f"{self.case_set}/{name_of(str(sample.id))}",
             dataset=self.case_set,
             specialty=specialty if isinstance(specialty, str) and specialty.strip() else "Other",
             vignette=text.strip() or NO_INPUT,
@@ -436,13 +438,11 @@ class _ForeignReader(LogReader):
         )
         return case, bool(targets)
 
-    def _name(self, sample_id: str) -> str:
-        if sample_id not in self._names:
-            name = slug(sample_id)[:60]
-            if name != sample_id or name in self._names.values():  # different ids can have the same letters and digits
-                name = f"{name}-{hashlib.sha256(sample_id.encode()).hexdigest()[:6]}".lstrip("-")
-            self._names[sample_id] = name
-        return self._names[sample_id]
+
+def name_of(sample_id: str) -> str:
+    """Return an id as the part of a key after the data set: ids that differ, in whatever letters, have other names."""
+    name = slug(sample_id)[:60]
+    return name if name == sample_id else f"{name}-{hashlib.sha256(sample_id.encode()).hexdigest()[:6]}".lstrip("-")
 
 
 def _hash_of_task(about: LogEval) -> str:

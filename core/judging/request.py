@@ -25,8 +25,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 from core.asking.ask import Request, quotation, read_json
 from core.asking.parts import PromptPart, dialogue_parts, prompt_part
 from core.asking.scene import Dialogue, Turn
-from core.case import Case, Profile
-from core.datasets.conversations.conversation import WITHOUT_CASE
+from core.case import NOT_GIVEN, Case, Profile
 from core.events import RoleName
 from core.judging.form import Evidence, Form, FormQuestion, Shown
 from core.judging.judgement import Quotation
@@ -90,7 +89,7 @@ class Material:
             for name in order
             if name in shown
             for title, text in texts.get(name, ())
-            if text and text not in WITHOUT_CASE
+            if text and text not in NOT_GIVEN
         ]
 
 

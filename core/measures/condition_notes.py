@@ -133,7 +133,7 @@ def notes_of(
         *_different_data_sets(extents, name, data_set_name),
         *_different_cases(extents, name, data_set_name),
         *_unfinished(extents, name),
-        *_imported(behind, name),
+        *_imported(behind, extents, name),
         *_served(behind, name),
         *_graded_by_themselves(behind, arms, name),
         *_cut_replies(extents, arms, name),
@@ -345,7 +345,7 @@ def _development(
             yield Note("development", text, "high", "cases", tuple(extent.model for extent in members))
 
 
-def _imported(behind: Sequence[Condition], name: NameOf) -> Iterator[Note]:
+def _imported(behind: Sequence[Condition], extents: Sequence[Extent], name: NameOf) -> Iterator[Note]:
     imported = tuple(condition.name for condition in behind if condition.newest.source in IMPORTED)
     if imported:
         text = (
@@ -353,11 +353,12 @@ def _imported(behind: Sequence[Condition], name: NameOf) -> Iterator[Note]:
             "verdicts are as the logs state them, unless the answers were graded again here."
         )
         yield Note("imported", text, "high", "runs", imported)
-    without = tuple(condition.name for condition in behind if condition.newest.settings.get("without_case"))
+    # the content of a case that is not stored is 0
+    without = tuple(e.model for e in extents if e.model in imported and 0 in e.contents.values())
     if without:
         text = (
-            f"Some conversations of {_names(without, name)} have no case, so no accuracy, no facts and no common case "
-            "with others: attach a vignette and a right answer by id, under Import on the page Conversations."
+            f"Some conversations of {_names(without, name)} have no case, so no accuracy and no facts: attach a "
+            "vignette and a right answer by id, under Import on the page Conversations."
         )
         yield Note("without_case", text, "high", "conversations", without)
 

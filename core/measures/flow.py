@@ -19,7 +19,7 @@ from core.errors import AnamnesisError
 from core.events import COUNTED, FORMATS, QUESTION_TYPES, Format, QuestionType, Verdict
 from core.frameworks.base import frameworks
 from core.frameworks.starts import CAMPAIGN, RUNS, Missing
-from core.journal import in_use, journal_path
+from core.journal import IMPORTED, in_use, journal_path
 from core.measures.base import Listed, MetricRequest, Section, metric
 from core.store.database import Store
 from core.store.display_names import case_set_name
@@ -345,7 +345,9 @@ def _notes(runs: Sequence[Run]) -> Iterator[str]:
             "published, so that trials which its authors left out are not counted."
         )
     if len(runs) > 1:
-        yield f"{len(runs):,} runs are added up: their numbers are counts of work, not a figure of one condition."
+        imported = sum(run.source in IMPORTED for run in runs)
+        among = f", {imported:,} of them imported" if imported else ""
+        yield f"{len(runs):,} runs are added up{among}: these are counts of work, not a figure of one condition."
 
 
 @metric(

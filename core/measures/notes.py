@@ -160,6 +160,9 @@ def why_empty(
     chosen = request.selection.conditions
     behind = read_basis(request.read, request.selection.of_conversations)
     trials = sum(extent.done for extent in behind.extents if chosen is None or extent.model in chosen)
+    notes = [note for note in notes_of(behind) if note.kind == "without_case"]
+    lacking = [note.text for note in notes if len(note.models) == len(behind.conditions)]
+    unfiltered = unfiltered._replace(reason=" ".join([unfiltered.reason, *lacking]))
     if trials:
         runs = [run for condition in behind.conditions for run in condition.runs]
         of_conversations = not {"formats", "question_types"} & narrowed.keys() and len(runs) == len(set(runs))
@@ -174,7 +177,7 @@ def why_empty(
         except AnamnesisError:
             return unfiltered
     words = "; ".join(f"{_NARROWING[field]} {', '.join(map(str, values))}" for field, values in narrowed.items())
-    return Empty(f"The filter leaves nothing: {words}.", filtered=True)
+    return Empty(" ".join([f"The filter leaves nothing: {words}.", *lacking]), filtered=True)
 
 
 def read_trials(store: Store) -> int:

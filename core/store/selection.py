@@ -197,8 +197,9 @@ _FILTERS = {
     "single_diagnosis": "cases.single_diagnosis = $single_diagnosis",
     "pictures": "(coalesce(json_extract_string(runs.settings, '$.images'), '') <> '') = $pictures",
     "case": f"""trials.case_key IN (
-        SELECT case_key FROM cases WHERE {_IS_CASE} OR (
-            NOT EXISTS (FROM cases WHERE {_IS_CASE})
+        WITH named AS (SELECT case_key, answer FROM cases UNION SELECT case_key, '' FROM run_cases)
+        SELECT case_key FROM named WHERE {_IS_CASE} OR (
+            NOT EXISTS (FROM named WHERE {_IS_CASE})
             AND (contains(lower(case_key), lower($case)) OR contains(lower(answer), lower($case)))))""",
     "verdicts": f"""trials.trial_id IN (
         SELECT trial_id FROM verdicts JOIN trials USING (trial_id) JOIN runs USING (run_id)

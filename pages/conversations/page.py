@@ -8,7 +8,6 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from core.case import Case
 from core.frameworks.base import framework, frameworks, tested_seat, title_of
 from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.measures.case_matrix import MATRIX
@@ -306,8 +305,7 @@ def draw_reading(trial_id: str, selection: Selection, row: ChosenRow | None) -> 
         marks=[Mark(selection.text)] if selection.text else (),
         at=asked_message(),
     )
-    if stored.case is not None:
-        draw_analyses(stored.case, stored)
+    draw_analyses(stored)
     draw_other_trials(conversation)
     # read the neighbours into the cache now, so that the next step along the list is quick
     ids = matching_ids(selection, row)
@@ -338,16 +336,20 @@ def draw_links(trial_id: str, ids: Sequence[str], stored: ConversationRecord | N
         draw_export_menu([trial_id], key="read")
 
 
-def draw_analyses(case: Case, stored: ConversationRecord) -> None:
-    """Draw the chosen panel; a conversation with more seats than two has fewer, and a link to the CARE page."""
-    offered = panels_of(stored.conversation.protocol)
-    if len(offered) < len(_PANELS):
+def draw_analyses(stored: ConversationRecord) -> None:
+    """Draw the chosen panel; a conversation with more seats than two, or without a case, has fewer, and says why."""
+    offered = panels_of(stored.conversation.protocol) if stored.case else ["rubric"]
+    if stored.case is None:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.caption("No case is attached: facts and causes need a vignette and a right answer.")
+            link("conversations", "Attach one by its id", "attach_file", conversations_part=_IMPORT)
+    elif len(offered) < len(_PANELS):
         with st.container(horizontal=True, vertical_alignment="center"):
             st.caption("The other analyses need a doctor and a patient only. CARE measures this conversation.")
             link("care", "CARE of all models", "volunteer_activism")
     labels = {_PANELS[name]: name for name in offered}
     if chosen := st.segmented_control("A closer look", list(labels), key="read_closer", bind="query-params"):
-        PANELS[labels[chosen]](case, stored.events, f"closer_{stored.conversation.trial_id}")
+        PANELS[labels[chosen]](stored.case, stored.events, f"closer_{stored.conversation.trial_id}")
 
 
 def draw_other_trials(conversation: Conversation) -> None:

@@ -16,16 +16,14 @@ def is_chat(record: Record) -> bool:
 
 def chat_lines(position: int, record: Record, columns: Columns) -> Iterator[Line]:
     """Yield the messages of a record; a completion is the last message, of the role ``assistant``."""
-    value = record.get(columns["messages"])
-    messages = value if isinstance(value, list) else [{"role": "user", "content": value}]
-    if "completion" in columns and (completion := record.get(columns["completion"])):
-        messages = [*messages, {"role": "assistant", "content": completion}]
-    about = {
-        name: in_text(record.get(columns[name])).strip() if name in columns else ""
-        for name in ("case", "version", "outcome")
-    }
-    # without an id the position is one
-    conversation = in_text(record.get(columns["conversation"])).strip() if "conversation" in columns else str(position)
+    about = {name: in_text(record.get(column)).strip() for name, column in columns.items()}
+    messages = record.get(columns["messages"])
+    if not isinstance(messages, list):
+        messages = [{"role": "user", "content": messages}]
+    if about.pop("completion", ""):
+        messages = [*messages, {"role": "assistant", "content": record[columns["completion"]]}]
+    about.pop("messages")
+    about.setdefault("conversation", str(position))  # without an id the position is one
     for message in messages or [{}]:  # a chat without messages is a conversation that cannot be used
         said: Mapping[str, object] = message if isinstance(message, Mapping) else {"content": message}
-        yield Line(position, conversation, in_text(said.get("role")), in_text(said.get("content")), **about)
+        yield Line(position, speaker=in_text(said.get("role")), text=in_text(said.get("content")), **about)

@@ -7,22 +7,19 @@ conversations are read, with a reason for each that cannot be used.
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import chain, groupby
 from typing import Any, Literal, NamedTuple, get_args
 
 from core.datasets.reading import PositionUnit, Remark, clipped
 from core.errors import UsageError
 
-NO_CASE, NO_INPUT = "(no case is attached)", "(the log has no input)"
-WITHOUT_CASE = frozenset({NO_CASE, NO_INPUT})
-"""Vignettes of conversations that came without a case: nothing is judged against them."""
-
 Field = Literal[
-    "conversation", "speaker", "text", "messages", "completion", "time", "case", "version", "outcome"
+    "messages", "completion", "conversation", "speaker", "text", "time", "case", "version", "outcome"
 ]  # fmt: skip
 FIELDS: tuple[Field, ...] = get_args(Field)
 NAMES: Mapping[Field, tuple[str, ...]] = {
@@ -40,18 +37,17 @@ NAMES: Mapping[Field, tuple[str, ...]] = {
     "outcome": ("outcome", "result", "score", "rating"),
 }  # fmt: skip
 """Field → its usual names in files, ignoring case, the most likely first."""
-NEEDED: tuple[Field, ...] = ("conversation", "speaker", "text")
-"""Fields that a table must have; records of chat messages need only these messages."""
 
 Seat = Literal["doctor", "patient", "staff"]
 SEATS: Mapping[Seat, str] = {"doctor": "doctor", "patient": "patient", "staff": "other"}
 """Seat as it is stored → its name for people. Words of other speakers are shown, and are evidence for nobody."""
-_SPEAKERS: Mapping[Seat, frozenset[str]] = {
-    "doctor": frozenset(
-        ["doctor", "dr", "physician", "clinician", "gp", "assistant", "bot", "ai", "model", "agent", "arzt", "ärztin"]
-    ),
-    "patient": frozenset(["patient", "pt", "user", "human", "client", "caller", "patientin"]),
-}
+_SPEAKERS: Mapping[str, Seat] = {
+    "doctor": "doctor", "dr": "doctor", "physician": "doctor", "clinician": "doctor", "gp": "doctor", "arzt": "doctor",
+    "ärztin": "doctor", "assistant": "doctor", "bot": "doctor", "ai": "doctor", "model": "doctor", "agent": "doctor",
+    "patient": "patient", "pt": "patient", "patientin": "patient", "user": "patient", "human": "patient",
+    "client": "patient", "caller": "patient",
+}  # fmt: skip
+"""First word of a speaker's usual name → its seat."""
 Columns = Mapping[Field, str]
 
 
@@ -66,6 +62,11 @@ class Line(NamedTuple):
     case: str = ""
     version: str = ""
     outcome: str = ""
+
+    @property
+    def conversation_key(self) -> tuple[str, str]:
+        """Version and id: two versions of a case often have one id."""
+        return self.version, self.conversation
 
 
 class Message(NamedTuple):
@@ -94,26 +95,51 @@ class ForeignConversation:
 class Loaded:
     """A file that was read into memory, before it is known what its columns mean.
 
-    ``lines`` returns its messages by columns; ``damaged`` are rows that are no record, with the reason. ``encoding`` is
-    named if the file is not UTF-8.
+    ``lines`` returns its messages by columns; ``damaged`` are rows that are no record, with the reason. The file is
+    ``nested`` if a record is a chat, whose messages have speaker, text and time of their own.
     """
 
     name: str
+    encoding: str
     unit: PositionUnit
-    fields: tuple[str, ...]
+    columns: tuple[str, ...]
     nested: bool
     lines: Callable[[Columns], Iterator[Line]]
     damaged: Sequence[Remark] = ()
-    encoding: str = ""
+
+    @property
+    def fields(self) -> list[Field]:
+        """What its columns can mean."""
+        never = ("speaker", "text", "time") if self.nested else ("messages", "completion")
+        return [name for name in FIELDS if name not in never]
+
+    def guess_columns(self) -> dict[Field, str]:
+        """Return field → the column with its most likely name, each column once."""
+        by_name = {re.sub(r"[\s-]+", "_", name.strip().lower()): name for name in self.columns}
+        guessed: dict[Field, str] = {}
+        for name in self.fields:
+            usual = (by_name.pop(usual) for usual in NAMES[name] if usual in by_name)
+            if column := next(usual, ""):
+                guessed[name] = column
+        return guessed
 
     def check(self, columns: Columns) -> None:
         """Raise ``UsageError`` unless the columns exist and are enough to read conversations."""
-        if unknown := [column for column in columns.values() if column not in self.fields]:
-            listed = ", ".join(map(clipped, self.fields[:20]))
+        if unknown := [column for column in columns.values() if column not in self.columns]:
+            listed = ", ".join(map(clipped, self.columns[:20]))
             raise UsageError(f"{self.name} has no column {clipped(unknown[0])}: it has {listed}.")
-        needed: tuple[Field, ...] = ("messages",) if self.nested else NEEDED
+        needed = ["messages"] if self.nested else ["conversation", "speaker", "text"]
         if missing := [name for name in needed if name not in columns]:
             raise UsageError(f"{self.name}: no column is known to have the {missing[0]}. Say which one it is.")
+
+    def guess_speakers(self, columns: Columns) -> dict[str, tuple[Seat, int]]:
+        """Return speaker → the likely seat and the number of messages, the most frequent first."""
+        self.check(columns)
+        counts = Counter(line.speaker for line in self.lines(columns))
+        return {
+            speaker: (_SPEAKERS.get(re.split(r"[\W_]", speaker.casefold().strip())[0], "staff"), count)
+            for speaker, count in counts.most_common()
+        }
 
 
 @dataclass
@@ -127,102 +153,82 @@ class ReadConversations:
     faults: list[Remark] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)
 
-
-def guess_columns(fields: Sequence[str], *, nested: bool) -> dict[Field, str]:
-    """Return field → the column with its most likely name, each column once."""
-    by_name = {re.sub(r"[\s-]+", "_", name.strip().lower()): name for name in fields}
-    guessed: dict[Field, str] = {}
-    inside: tuple[Field, ...] = ("speaker", "text", "time") if nested else ("messages", "completion")
-    for name in (name for name in NAMES if name not in inside):
-        free = (by_name[usual] for usual in NAMES[name] if usual in by_name and by_name[usual] not in guessed.values())
-        if column := next(free, ""):
-            guessed[name] = column
-    return guessed
-
-
-def guess_speakers(lines: Iterable[Line]) -> dict[str, tuple[Seat, int]]:
-    """Return speaker → the likely seat and the number of messages, the most frequent first."""
-    counts = Counter(line.speaker for line in lines)
-
-    def seat(speaker: str) -> Seat:
-        first = re.split(r"[\W_]", speaker.casefold().strip())[0]
-        return next((seat for seat, usual in _SPEAKERS.items() if first in usual), "staff")
-
-    return {speaker: (seat(speaker), count) for speaker, count in counts.most_common()}
+    @property
+    def texts(self) -> Iterable[str]:
+        return (message.text for conversation in self.conversations for message in conversation.messages)
 
 
 def read_conversations(loaded: Loaded, columns: Columns, seats: Mapping[str, Seat]) -> ReadConversations:
     """Read the conversations of a file; ``seats`` is speaker → seat. Raises ``UsageError`` as ``Loaded.check`` does."""
     loaded.check(columns)
     reading = ReadConversations(faults=list(loaded.damaged))
-    groups: dict[tuple[str, str], list[tuple[int, Line]]] = {}
-    for number, line in enumerate(loaded.lines(columns)):
-        groups.setdefault((line.version, line.conversation), []).append((number, line))
-    for (version, name), numbered in groups.items():
-        lines = [line for _, line in numbered]
-        apart = next(
-            (b for (m, a), (n, b) in pairwise(numbered) if (a.position != b.position if loaded.nested else n != m + 1)),
-            None,
-        )
+    lines = list(loaded.lines(columns))
+    at = [line.position for line in lines]
+    # a damaged row may be of the conversation before it or after it; a damaged chat is of none
+    torn = {
+        line.conversation_key: row
+        for row, _ in (() if loaded.nested else loaded.damaged)
+        for line in lines[max(0, bisect(at, row) - 1) : bisect(at, row) + 1]
+    }
+    blocks: dict[tuple[str, str], list[list[Line]]] = {}
+    for _, grouped in groupby(lines, lambda line: (line.conversation_key, loaded.nested and line.position)):
+        block = list(grouped)
+        blocks.setdefault(block[0].conversation_key, []).append(block)
+    for (version, name), (first, *later) in blocks.items():
+        called, position = f"conversation {clipped(name)}", first[0].position
         try:
-            if not name:
-                raise ValueError("the conversation has no id")
-            if apart is not None and "time" not in columns:
+            if later and "time" not in columns and name:
                 raise ValueError(
-                    f"conversation {clipped(name)} begins again at {loaded.unit} {apart.position}: two conversations "
-                    "have this id, or its messages do not follow each other"
+                    f"begins again at {loaded.unit} {later[0][0].position}: two conversations have this id, or its "
+                    "messages do not follow each other"
                 )
-            conversation, empty = _conversation(name, version, lines, seats)
+            if row := torn.get((version, name)):
+                raise ValueError(f"may lack the message of {loaded.unit} {row}, which cannot be read")
+            messages = [*first, *chain.from_iterable(later)]
+            conversation = _conversation(name, version, messages, seats)
         except ValueError as error:
-            reading.faults.append((lines[0].position, str(error)))
+            reading.faults.append((position, f"{called} {error}" if name else "the conversation has no id"))
             continue
         reading.conversations.append(conversation)
-        if empty:
+        if empty := len(messages) - len(conversation.messages):
             words = f"{empty:,} empty {'message is' if empty == 1 else 'messages are'} left out"
-            reading.remarks.append((lines[0].position, f"conversation {clipped(name)}: {words}"))
+            reading.remarks.append((position, f"{called}: {words}"))
     reading.faults.sort()
     return reading
 
 
-def _conversation(
-    name: str, version: str, lines: list[Line], seats: Mapping[str, Seat]
-) -> tuple[ForeignConversation, int]:
-    """Return a conversation and the number of its empty messages; raises ``ValueError`` if it cannot be used."""
-    times = [_seconds(line) for line in lines]
+def _conversation(name: str, version: str, lines: Sequence[Line], seats: Mapping[str, Seat]) -> ForeignConversation:
+    """Return a conversation without its empty messages; raises ``ValueError``, in words that follow its name."""
+    times = [_seconds(line.time) for line in lines]
     if None not in times:
         lines = [line for _, line in sorted(zip(times, lines, strict=True), key=lambda pair: pair[0] or 0.0)]
     said = [line for line in lines if line.text.strip()]
     if unknown := next((line for line in said if line.speaker not in seats), None):
-        raise ValueError(f"conversation {clipped(name)}: nobody said who {clipped(unknown.speaker)!r} is")
+        raise ValueError(f"has the speaker {clipped(unknown.speaker)!r}, and nobody said who that is")
     messages = tuple(Message(seats[line.speaker], line.text) for line in said)
     for seat in ("doctor", "patient"):
         if not any(message.seat == seat for message in messages):
-            raise ValueError(f"conversation {clipped(name)} has no message of the {seat}")
-
-    def only(what: Literal["case", "outcome"]) -> str:
-        values = {value for line in lines if (value := getattr(line, what).strip())}
+            raise ValueError(f"has no message of the {seat}")
+    stated = {}
+    for what in ("case", "outcome"):
+        values = sorted({value for line in lines if (value := getattr(line, what))})
         if len(values) > 1:
-            listed = " and ".join(map(clipped, sorted(values)[:2]))
-            raise ValueError(f"conversation {clipped(name)} has more than one {what} ({listed})")
-        return next(iter(values), "")
-
+            raise ValueError(f"has more than one {what} ({' and '.join(map(clipped, values[:2]))})")
+        stated[what] = "".join(values)
     ended_at = max((time for time in times if time is not None), default=None)
-    return ForeignConversation(name, messages, only("case"), version, only("outcome"), ended_at), len(lines) - len(said)
+    return ForeignConversation(name, messages, version=version, ended_at=ended_at, **stated)
 
 
-def _seconds(line: Line) -> float | None:
-    """Return the time of a message in seconds since 1970; raises ``ValueError`` for one that cannot be read."""
-    text = line.time.strip()
-    if not text:
-        return None
+def _seconds(time: str) -> float | None:
+    """Return seconds since 1970 of a time in ISO 8601, or in these seconds; ``None`` for an empty one."""
     try:
-        if re.fullmatch(r"\d{9,11}(\.\d+)?", text):
-            return float(text)
-        moment = datetime.fromisoformat(text)
+        if not time or re.fullmatch(r"\d{9,11}(\.\d+)?", time):
+            return float(time) if time else None
+        moment = datetime.fromisoformat(time)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError) as error:
         raise ValueError(
-            f"the time {clipped(text)!r} is not ISO 8601 (2026-05-31T14:05:00); leave the column of times out"
+            f"has the time {clipped(time)!r}, which is not ISO 8601 (2026-05-31T14:05:00): leave the column out"
         ) from error
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import duckdb
 import orjson
 
-from core.case import AsksFor, Case
+from core.case import NOT_GIVEN, AsksFor, Case
 from core.errors import AnamnesisError
 from core.store.rows import case_row
 from core.store.tables import arrow_table, incoming, insert, records, schema_of
@@ -25,13 +25,17 @@ CASE_COLUMNS = (
 )
 """The columns of ``case_from``."""
 
-ADD_CASES = """
+ADD_CASES = f"""
     INSERT INTO cases BY NAME
     SELECT * EXCLUDE (place) FROM (SELECT *, row_number() OVER () AS place FROM incoming)
     ANTI JOIN cases USING (case_key, content_hash)
+    WHERE NOT (list_contains({list(NOT_GIVEN)}, vignette) AND list_contains({list(NOT_GIVEN)}, answer))
     QUALIFY row_number() OVER (PARTITION BY case_key, content_hash ORDER BY place) = 1
     ORDER BY place"""
-"""Cases are stored in the order of the import, so that the last one of a key is its newest."""
+"""Cases are stored in the order of the import, so that the last one of a key is its newest.
+
+What came without vignette and answer is no case: pages, counts, exports and judges have none for its conversations.
+"""
 
 
 def add_cases(connection: duckdb.DuckDBPyConnection, cases: Iterable[Case]) -> int:
@@ -153,11 +157,12 @@ _OF_KEYS = f"""
 def cases_answered(cursor: duckdb.DuckDBPyConnection, run_id: str) -> dict[CaseKey, Case]:
     """Return the cases of a run's trials, with the content of the trials.
 
-    Raises ``AnamnesisError`` if a case is not stored.
+    Raises ``AnamnesisError`` if the case of an answer is not stored.
     """
     rows = records(cursor.execute(_OF_RUN, [run_id]))
     cases = {(row["case_key"], row.pop("content_of_trial")): case_from(row) for row in rows}
-    keys = cursor.execute("SELECT DISTINCT case_key, content_hash FROM trials WHERE run_id = ?", [run_id]).fetchall()
+    sql = "SELECT DISTINCT case_key, content_hash FROM trials SEMI JOIN answers USING (trial_id) WHERE run_id = ?"
+    keys = cursor.execute(sql, [run_id]).fetchall()
     missing = [key for key in keys if key not in cases]
     if missing:
         raise AnamnesisError(

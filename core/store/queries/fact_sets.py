@@ -11,8 +11,7 @@ import duckdb
 from pydantic import TypeAdapter, ValidationError
 
 from core import access
-from core.case import Case
-from core.datasets.conversations.conversation import WITHOUT_CASE
+from core.case import NOT_GIVEN, Case
 from core.errors import AnamnesisError
 from core.store.queries.cases import CaseKey, cases_of
 from core.store.queries.scores import newest
@@ -69,7 +68,7 @@ def facts_in_use(cursor: duckdb.DuckDBPyConnection, keys: Collection[CaseKey]) -
     saved = {(case_key, content): text for case_key, content, text in cursor.execute(sql).fetchall()}
     found = {}
     for key, case in cases_of(cursor, keys).items():
-        if case.vignette in WITHOUT_CASE:
+        if case.vignette in NOT_GIVEN:
             continue
         content = key[1] or case.content_hash
         text = saved.get((case.case_key, content))

@@ -29,6 +29,16 @@ def run_cases(cursor: duckdb.DuckDBPyConnection, run_id: str) -> list[Case]:
     return [case_from(row) for row in records(cursor.execute(sql, {"run_id": run_id}))]
 
 
+def without_case(cursor: duckdb.DuckDBPyConnection) -> dict[str, tuple[str, int]]:
+    """Return run id → its doctor, and the number of its conversations without a case, for imported runs."""
+    sql = """
+        SELECT run_id, doctor, count(*) FROM trials JOIN runs USING (run_id) ANTI JOIN cases
+            ON cases.case_key = trials.case_key
+            AND cases.content_hash = coalesce(trials.content_hash, cases.content_hash)
+        WHERE source = 'imported' GROUP BY run_id, doctor, created_at ORDER BY created_at DESC, run_id"""
+    return {run_id: (doctor, number) for run_id, doctor, number in cursor.execute(sql).fetchall()}
+
+
 def first_cases(cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> dict[str, Case]:
     sql = f"""
         SELECT run_id, {CASE_COLUMNS} FROM run_cases JOIN cases USING (case_key, content_hash)

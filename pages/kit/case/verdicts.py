@@ -53,12 +53,15 @@ def status_words(question: FormQuestion, status: str) -> str:
     return _STATUS.get(status) or labels.get(status, status)
 
 
-def draw_verdicts(case: Case, events: Sequence[Event], key: str) -> None:
+def draw_verdicts(case: Case | None, events: Sequence[Event], key: str) -> None:
     """Draw the questions of a form about a conversation with a judge's answers, and the form that starts judging."""
     trial_id = trial_of(events)
     subject = str(AnnotatedItem("talk", trial_id or ""))
     judged = {judgement.form for judgement in ask(judgements, subjects=[subject], kinds=("model", "rule"))}
-    forms = forms_for(case.case_key, case.specialty or "", tuple(sorted(judged)))
+    # what is imported without a case still names one
+    named = next((event.case_key for event in events if isinstance(event, Started)), "")
+    about = (case.case_key, case.specialty or "") if case else (named, "")
+    forms = forms_for(*about, tuple(sorted(judged)))
     if not forms:
         st.info("No rubric has criteria for this case. Import one on Cases, under Rubrics.")
         return
@@ -66,7 +69,7 @@ def draw_verdicts(case: Case, events: Sequence[Event], key: str) -> None:
     name = choose("Rubric", list(titles), f"{key}_rubric", names=titles) if len(forms) > 1 else next(iter(titles))
     form = forms.get(f"{RUBRIC}{name}") or forms[name]
     outcomes = _stored_outcomes(trial_id, form, key)
-    questions = form.questions_for(case.case_key, case.specialty or "")
+    questions = form.questions_for(*about)
     draw_questions(outcomes or [Outcome(question, "unjudged", "no request") for question in questions], events, key)
     with st.expander("Have a model judge these questions", icon=":material/gavel:", expanded=not outcomes):
         if trial_id is None:

@@ -16,8 +16,6 @@ from core.datasets.conversations.conversation import (
     ForeignConversation,
     Message,
     ReadConversations,
-    guess_columns,
-    guess_speakers,
     read_conversations,
 )
 from core.datasets.conversations.files import load
@@ -32,9 +30,8 @@ MESSAGES = (Message("patient", "It itches"), Message("doctor", "Since when?"))
 
 def read(path: Path, columns: Mapping[Field, str] | None = None) -> ReadConversations:
     loaded = load(path)
-    chosen = guess_columns(loaded.fields, nested=loaded.nested) | dict(columns or {})
-    loaded.check(chosen)
-    who = guess_speakers(loaded.lines(chosen))
+    chosen = loaded.guess_columns() | dict(columns or {})
+    who = loaded.guess_speakers(chosen)
     return read_conversations(loaded, chosen, {name: seat for name, (seat, _) in who.items()})
 
 
@@ -88,9 +85,11 @@ HOSTILE: dict[str, tuple[str | bytes, int, str]] = {
     # file: (content, conversations that can be used, words of the sentence)
     "long.csv": (f"{HEADER}\n" + TALK * 5_000, 1, ""),
     "html.csv": (f"{HEADER}\n7,Pt,<script>x</script>\n7,Dr,=1+1\n", 1, ""),
+    "arabic.csv": (f"{HEADER}\n7,Pt,\u202bأشعر بحكة\u202c\n7,Dr,منذ متى؟\n", 1, ""),
     "chinese.csv": (f"{HEADER}\n7,Pt,皮肤发痒\n7,Dr,多久了？\n", 1, ""),
     "bom.csv": (f"\ufeff{HEADER}\n{TALK}", 1, ""),
     "latin.csv": (f"{HEADER}\n7,Pt,Ça gratte\n7,Dr,Depuis quand ?\n".encode("latin-1"), 1, ""),
+    "mixed.csv": (f"{HEADER}\n7,Pt,Ça gratte\n".encode("latin-1") + "7,Dr,Où ça ?\n".encode(), 1, ""),
     "utf16.csv": (f"{HEADER}\n{TALK}".encode("utf-16"), 1, ""),
     "utf16.jsonl": (json_lines([{"id": "7", "messages": CHAT}]).encode("utf-16"), 1, ""),
     "empty-turns.csv": (f"{HEADER}\n7,Pt,\n7,Dr,  \n{TALK}", 1, "2 empty messages"),
@@ -101,9 +100,10 @@ HOSTILE: dict[str, tuple[str | bytes, int, str]] = {
     "cut.jsonl": (json_lines([{"id": "7", "messages": CHAT}]) + '{"id": "8", "mess', 1, "not JSON"),
     "no-messages.jsonl": (json_lines([{"id": "7", "messages": CHAT}, {"id": "8", "messages": []}]), 1, "no message"),
     "no-id.csv": (f"{HEADER}\n{TALK},Pt,Hello\n", 1, "has no id"),
-    "short-row.csv": (f"{HEADER}\n{TALK}8,Pt\n", 1, "2 fields instead of 3"),
+    "short-row.csv": (f"{HEADER}\n{TALK}8,Pt,Hello\n8,Dr\n8,Dr,Yes?\n", 1, "2 fields instead of 3"),
+    "last-row.csv": (f"{HEADER}\n{TALK}8,Pt,Hello\n8,Dr,Yes?\n8,Pt\n", 1, "8 may lack the message of line 6"),
     "two-cases.csv": (f"{HEADER},case\n7,Pt,Itch,a\n7,Dr,When?,b\n", NOTHING, "more than one case (a and b)"),
-    "odd-time.csv": (f"{HEADER},time\n7,Pt,Itch,Monday\n7,Dr,When?,Monday\n", NOTHING, "'Monday' is not ISO 8601"),
+    "odd-time.csv": (f"{HEADER},time\n7,Pt,Itch,Monday\n7,Dr,When?,Monday\n", NOTHING, "'Monday', which is not ISO"),
     # not one conversation of these can be looked at
     "quote.csv": (f'{HEADER}\n7,Pt,"It itches\n7,Dr,Since when?\n', NOTHING, "line 2: the row that begins here"),
     "no-column.csv": ("session,message\n7,It itches\n", NOTHING, "no column is known to have the speaker"),
@@ -130,7 +130,14 @@ def test_hostile_files_get_one_sentence_each(tmp_path: Path, monkeypatch: pytest
     assert len(read(tmp_path / "long.csv").conversations[0].messages) == 10_000
     html = read(tmp_path / "html.csv").conversations[0]
     assert [message.text for message in html.messages] == ["<script>x</script>", "=1+1"]
+    arabic = read(tmp_path / "arabic.csv").conversations[0]
+    assert arabic.messages[0].text == "\u202bأشعر بحكة\u202c"
     assert read(tmp_path / "latin.csv").conversations[0].messages[0].text == "Ça gratte"
+    assert [message.text for message in read(tmp_path / "mixed.csv").conversations[0].messages] == [
+        "Ça gratte",
+        "Où ça ?",
+    ]
+    assert load(tmp_path / "mixed.csv").encoding == "Windows-1252 and UTF-8"
     monkeypatch.setattr(files, "MAX_BYTES", 100)
     with pytest.raises(AnamnesisError, match=r"long\.csv has 0 MB, and at most 0 MB"):
         load(tmp_path / "long.csv")
@@ -145,7 +152,7 @@ The operation was on {date|March 12, 2019}.|Since {date|1 January 2024} I cough.
 Call me at {number|+44 20 7946 0958}.|My number is {number|0171 234 5678}.|Reach me on {number|(555) 010-4477}.
 My MRN is {number|55-0192-77}.|Patient ID {number|AB 449211}.|Policy no. {number|4857736}.
 SSN {number|123-45-6789}, is that right?|Insurance number: {number|K 9920 1177}.|{number|4857736209} is on the card.
-Write to {e-mail|anna.berg@example.org}.|It is {e-mail|t_reyes+gp@mail.example.co.uk}, thanks.
+Write to {email|anna.berg@example.org}.|It is {email|t_reyes+gp@mail.example.co.uk}, thanks.
 {name|Jonas} here, calling for my mother {name|Erika}.|I live at {number|14 Bramble Lane}.
 This is {name|Peter Nowak} from the night shift.|He turned forty on the {date|second of June}.
 The pressure is 120/80, after 135/85 this morning.|I take 500 mg twice a day for 10 days.|My GP said it is fine.
@@ -172,7 +179,7 @@ def test_what_the_rules_point_out_is_mostly_about_people() -> None:
     found, people, right = 0, 0, 0
     for sentence in sentences:
         text, identifying = labelled(sentence)
-        pointed = {(pointer.kind, pointer.words) for pointer in pointers(text)}
+        pointed = set(pointers(text))
         words = {words for _, words in identifying}
         hits = {(kind, said) for kind, said in pointed if any(said in other or other in said for other in words)}
         found, people, right = found + len(pointed), people + len(identifying), right + len(hits)

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from core.case import Case
+from core.case import NOT_GIVEN, Case
 from core.cli.app import main
-from core.datasets.conversations.conversation import NO_CASE, ForeignConversation, Message
+from core.datasets.conversations.conversation import ForeignConversation, Message
 from core.interchange.conversation_import import (
     BY,
     PROTOCOL,
-    WITHOUT,
     ConversationImport,
     attach_cases,
     cases_by_id,
@@ -35,6 +34,8 @@ from core.reviews.rubrics import any_form, save_rubric
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.purge import purge_run
+from core.store.queries.cases import cases as stored_cases
+from core.store.queries.run_cases import without_case
 from core.store.queries.runs import run_records
 from core.store.queries.trials import conversation_ids
 from core.store.review_records import planned
@@ -113,7 +114,7 @@ def test_a_pilot_is_judged_reviewed_compared_and_gated(
     with running(judge(by_last_word)) as provider:
         job = Judging("rubric:advice", ("openai/fake",), both, base_url=provider.base_url)
         run_job(job, store, load_registry(), Options(1), None)
-        assert not any(NO_CASE in str(request) for request in provider.requests)
+        assert not any(words in str(request) for request in provider.requests for words in NOT_GIVEN)
     request = MetricRequest(store, both)
     scores = {row.label["model"]: row for row in report_scores.rows(request, "advice")}
     assert {name: (row.estimate, row.n) for name, row in scores.items()} == {
@@ -167,12 +168,17 @@ def test_a_case_is_attached_by_id_and_its_answers_count(
     store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs = runs_by_label(store)
+    with store.read() as cursor:
+        assert without_case(cursor) == {runs[f"{BY}{version}"]: (f"{BY}{version}", 20) for version in ("old", "new")}
+        # without vignette and answer there is no case, and its conversations are still listed by its id
+        assert {case.dataset for case in stored_cases(cursor)} == {"ours"}
+        assert len(conversation_ids(cursor, Selection(case="case_7"))) == 2
     cases = {f"case_{number}": named_case(number) for number in range(1, 21)}
     assert attach_cases(store, runs[f"{BY}old"], {"case_1": cases["case_1"]}) == 1
     assert [attach_cases(store, run_id, cases) for run_id in runs.values()] in ([19, 20], [20, 19])
     assert [attach_cases(store, run_id, cases) for run_id in runs.values()] == [0, 0]
     with store.read() as cursor:
-        assert {run.settings[WITHOUT] for run in run_records(cursor) if run.protocol == PROTOCOL} == {0}
+        assert without_case(cursor) == {}
     for run_id in runs.values():
         assert main(["job", "regrade", "--grader", "reference/names", "--run", run_id]) == 0
     both = Selection(runs=list(runs.values()))
