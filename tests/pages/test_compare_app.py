@@ -17,7 +17,7 @@ from core.store.fold import fold
 from core.store.selection import Selection
 from pages.compare.data import ComparedArm, arms_of, comparison, counted_in
 from pages.kit.subjects import Subject
-from tests.core.store.builders import a_case, a_header, a_trial, answered, as_released, graded, grades, write_journal
+from tests.core.store.builders import a_case, a_header, a_trial, answered, as_released, graded, write_journal
 from tests.pages.test_accuracy_app import frame
 from tests.support.pages import button, help_texts, trouble, words
 from tests.support.stores import copy_of
@@ -206,26 +206,6 @@ def test_personas_are_named_and_one_on_other_cases_does_not_spoil_the_rest(open_
     text = words(app)
     assert r"Other persona minus Patient\: plain" in text
     assert [m.label for m in app.metric][:2] == [r"Patient\: plain", r"Patient\: terse"]
-
-
-@pytest.mark.slow
-def test_the_graders_are_named_whose_verdicts_count(two_models: Path, open_page: Open) -> None:
-    """All free responses of the second model are judged again by a lenient grader, which the run's header never saw."""
-    store = Store()
-    lenient = [
-        grades(f"second/{n}/{t}", graded("correct", grader="openai/lenient", at=20.0), run_id="second")
-        for n in range(1, 7)
-        for t in range(2)
-    ]
-    write_journal(store.journals, "second", *lenient)
-    fold(store)
-    app = open_page("compare")
-    assert not trouble(app)
-    settings = frame(app, "Setting").set_index("Setting")
-    assert settings.loc["Grader"].tolist() == ["openai/g", "openai/lenient"]
-    (judged_by,) = [caption.value for caption in app.caption if caption.value.startswith("Whose verdicts count")]
-    assert "lenient" in judged_by
-    assert not any("grader" in c.value for c in app.caption if c.value.startswith("The same on both sides"))
 
 
 @pytest.mark.slow

@@ -11,9 +11,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.store.database import Store
-from core.store.queries.grades import latest_grades
-from tests.core.measures.graders.graded import THIRD, store_graded, three_graders
-from tests.support.pages import button, run_until, trouble, words
+from tests.core.measures.graders.graded import store_graded, three_graders
+from tests.support.pages import trouble, words
 
 Open = Callable[..., AppTest]
 
@@ -58,26 +57,3 @@ def test_tabs_draw_their_figures_and_tables(store: Store, open_page: Open) -> No
     assert set(table(app, "Both ways")["Share judged both ways"]) == {0, 1}
     for tab in ("Accuracy by grader", "Choices"):
         assert trouble(open_page("graders", section=tab)) == [], tab
-
-
-@pytest.mark.slow
-def test_answers_are_graded_again_from_the_page(database: Path, open_page: Open) -> None:
-    store_graded(Store(database))
-    app = open_page("graders", section="Grade again")
-    assert "Choose at least one run" in words(app)
-    app.multiselect(key="graders_again_runs").set_value(["run0", "run1"]).run()
-    assert trouble(app) == []
-    size = {metric.label: metric.value for metric in app.metric}
-    assert [size[name] for name in ("Free responses", "Judged before", "To judge", "Model calls")] == [
-        "11",
-        "0",
-        "11",
-        "0",
-    ]
-    button(app, "Grade again").click().run()
-    run_until(app, lambda app: "Graded 11 answers by reference" in words(app))
-    with Store(database).read() as cursor:
-        newest = latest_grades(cursor, "t000")
-    assert [(grade.grader, grade.verdict) for grade in newest] == [(THIRD, "correct")]
-    assert button(app, "Grade again").disabled  # nothing is left to judge
-    assert trouble(app) == []
