@@ -25,11 +25,12 @@ from tests.core.store.builders import (
     invalid,
     write_journal,
 )
-from tests.support.stores import copy_of
 
 
-def two_runs(store: Store) -> None:
+@pytest.fixture(autouse=True)
+def study(store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
     """Two runs: the provider of the first changed its model between two trials, that of the second names none."""
+    monkeypatch.setenv("ANAMNESIS_DB", str(store.path))
     pack = load_pack("craftmd")
     for run_id, doctor, names in (("run-a", "openai/a", ("a-1", "a-2")), ("run-b", "openai/b", (None, None))):
         cases = [a_case(number) for number in (1, 2)]
@@ -52,12 +53,6 @@ def two_runs(store: Store) -> None:
         header = a_header(run_id, cases, doctor=doctor, arms=(("multi_turn", "frq"),), **changes)
         write_journal(store.journals, run_id, header, *trials)
     fold(store)
-
-
-@pytest.fixture(autouse=True)
-def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    store = copy_of(two_runs, tmp_path)
-    monkeypatch.setenv("ANAMNESIS_DB", str(store.path))
     return store
 
 
