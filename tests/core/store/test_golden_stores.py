@@ -288,8 +288,7 @@ def test_figures_of_judges_and_people_are_those_of_the_old_program(
 
 
 @pytest.mark.parametrize(
-    ("name", "of"),
-    [pytest.param("version_0_5_0", "database", marks=pytest.mark.slow), ("version_0_5_1", "journals")],
+    ("name", "of"), [pytest.param("version_0_5_0", "database", marks=pytest.mark.slow), ("version_0_5_1", "journals")]
 )
 def test_a_third_person_decides_where_two_differ(stores: Mapping[tuple[str, str], Store], name: str, of: str) -> None:
     listed = rows(stores[name, of], "experts", review="Hearts")
