@@ -111,18 +111,6 @@ def test_a_failure_opens_its_conversation_at_the_message_that_shows_it(open_care
     assert "Failure: Role-breaking" in text(app)
 
 
-@pytest.mark.slow
-def test_a_case_opens_its_conversation(open_care: Open) -> None:
-    app = open_care(care_tab="Cases", care_model="openai/a", care_case="ours/4")
-    assert trouble(app) == []
-    listed = table(app, "Specialty")
-    listed = listed[listed["Model"] == "openai/a"]
-    assert list(listed.index) == [f"ours/{n}" for n in range(1, 8)]
-    assert (listed.loc["ours/4", "After the conversation"], listed.loc["ours/4", "Whole question"]) == (1, 0)
-    assert "It is eczema." in text(app)
-    assert "no tag to pass on; 1 query was passed on" in words(app)
-
-
 def test_ratings_are_shown_with_the_raters_words(open_care: Open) -> None:
     app = open_care(care_tab="Empathy", care_rating="run/2/0")
     assert trouble(app) == []

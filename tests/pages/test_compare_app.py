@@ -185,30 +185,6 @@ def test_runs_of_one_model_can_be_compared(open_page: Open, database: Path) -> N
 
 
 @pytest.mark.slow
-def test_personas_are_named_and_one_on_other_cases_does_not_spoil_the_rest(open_page: Open, database: Path) -> None:
-    store_run("plain", "openai/a", {1, 2, 3})
-    store_run("terse", "openai/a", {1}, settings={"max_messages": 30, "persona": "terse"}, created_at=300.0)
-    store = Store()
-    elsewhere = a_case(1, case_key="theirs/1")
-    trial = a_trial([answered(), graded("correct")], trial_id="s/1", run_id="stoic", case_key="theirs/1")
-    stoic = {"max_messages": 30, "persona": "stoic"}
-    header = a_header("stoic", [elsewhere], case_set="theirs", doctor="openai/a", settings=stoic, created_at=400.0)
-    write_journal(store.journals, "stoic", header, trial)
-    fold(store)
-    app = open_page("compare", cmp_what="Patient personas")
-    assert trouble(app) == []
-    assert list(frame(app, "Adjusted p")["Persona"]) == ["terse"]
-    assert "Left out because they ran on other cases: stoic." in words(app)
-    # first compared where the patient speaks
-    arms = app.selectbox(key="cmp_persona_arm")
-    assert arms.options == ["Multi-turn · Free response", "Vignette · Multiple choice"]
-    assert arms.value == ("multi_turn", "frq")
-    text = words(app)
-    assert r"Other persona minus Patient\: plain" in text
-    assert [m.label for m in app.metric][:2] == [r"Patient\: plain", r"Patient\: terse"]
-
-
-@pytest.mark.slow
 def test_the_sides_offered_are_own_models_until_another_source_is_chosen(open_page: Open, database: Path) -> None:
     store = Store(database)
     store_two_models(store)
