@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 EngineOf = Callable[[Path], duckdb.DuckDBPyConnection]
 
 # A change needs few examples; `make test-all` tries many, with --hypothesis-profile=thorough.
-settings.register_profile("dev", max_examples=25, deadline=None)
+settings.register_profile("dev", max_examples=10, deadline=None)
 settings.register_profile("thorough", max_examples=1000, deadline=None)
 settings.load_profile("dev")
 

@@ -8,17 +8,13 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.cli.app import main
 from core.datasets.select import select
-from core.jobs.begun import find_header
 from core.store.database import Store
 from core.store.queries.profiles import add_profiles
-from core.store.queries.trials import conversations
-from core.store.selection import Selection
 from core.text.profiles import Generated, Prepared
 from pages.runs.form import left_out_words
-from tests.support.campaigns import metrics, run_ids, stop_all
-from tests.support.pages import button, has_button, run_until, trouble, words
+from tests.support.campaigns import metrics, stop_all
+from tests.support.pages import button, has_button, trouble, words
 from tests.support.stores import copy_of
 from tests.support.tagged import MISUSED, RUN, STAFF_SAYS, UNTAGGED, store_tagged
 
@@ -120,39 +116,6 @@ def test_it_branches_from_any_message(stored: Store, open_page: Open) -> None:
 # Watching
 
 
-@pytest.mark.slow
-def test_a_consultation_is_watched_with_the_facts_of_patient_and_staff(open_page: Open) -> None:
-    app = open_page("live", live_protocol="AutoMedic")
-    assert trouble(app) == []
-    seats = {box.key: box.options for box in app.selectbox}
-    assert all("A human (you)" in seats[f"live_{role}"] for role in ("doctor", "patient", "staff"))
-    button(app, START).click().run()
-    (speed,) = app.get("button_group")
-    speed.set_value("At once").run()
-    run_until(app, lambda a: has_button(a, "New consultation"))
-    assert trouble(app) == []
-    text = words(app)
-    assert "The conversation ended because the doctor wrote the end tag" in text
-    assert "Empathy" in text
-    assert "Doctor and patient" in text
-    assert "Clinical staff only" in text
-    assert r":green[:material/check_circle:] Age: 31\-year\-old" in text
-    assert "facts that patient and staff can tell, by words in common" in text
-    assert {arm.value for arm in app.header} >= {"Facts gathered", "Differential", "Diagnosis"}
-
-
-@pytest.mark.slow
-def test_two_doctors_end_side_by_side_under_the_strict_rule(open_page: Open) -> None:
-    app = open_page("live", live_protocol="AutoMedic", live_mode="Two doctors")
-    button(app, "Start both consultations").click().run()
-    (speed,) = app.get("button_group")
-    speed.set_value("At once").run()
-    run_until(app, lambda a: has_button(a, "New consultation"))
-    assert trouble(app) == []
-    assert "Empathy" in words(app)
-    assert "facts that patient and staff can tell" in words(app)
-
-
 def test_a_case_that_cannot_become_a_patient_says_why(open_page: Open) -> None:
     unsuitable(1)
     app = open_page("live", live_protocol="AutoMedic")
@@ -181,45 +144,6 @@ def test_the_form_counts_the_cases_that_can_be_played(open_page: Open) -> None:
     part.set_value("limit").run()
     assert "No case can become a patient" in words(app)
     assert not has_button(app, "Start the campaign")
-
-
-@pytest.mark.slow
-def test_the_staffs_model_counts_and_needs_its_key(open_page: Open) -> None:
-    app = open_page("runs", runs_protocol="AutoMedic")
-    app.selectbox(key="runs_staff").set_value("openai/gpt-4o").run()
-    (calls,) = [metric.help for metric in app.metric if metric.label == "Model calls"]
-    assert calls.startswith("Estimated: staff ")
-    assert "OPENAI_API_KEY" in words(app).replace("\\", "")
-    assert button(app, "Start the campaign").disabled
-    app.selectbox(key="runs_staff").set_value("another model…").run()
-    assert "Name the clinical staff's model first." in words(app).replace("\\", "")
-    assert trouble(app) == []
-
-
-@pytest.mark.slow
-def test_a_campaign_of_the_form_is_the_command_lines(open_page: Open, capsys: pytest.CaptureFixture[str]) -> None:
-    app = open_page("runs", runs_protocol="AutoMedic")
-    app.number_input(key="runs_limit_library").set_value(2)
-    app.number_input(key="runs_max_turns").set_value(2)
-    app.number_input(key="runs_trials").set_value(1).run()
-    button(app, "Start the campaign").click().run(timeout=120)
-    run_until(app, lambda a: "Complete: 2 of 2 trials" in words(a), 120)
-    assert trouble(app) == []
-    text = words(app).replace("\\", "")
-    assert "**Clinical staff** Reference clinical staff" in text
-    assert "**Limit** 2 turns" in text
-    assert list(app.dataframe[1].value["Format"]) == ["Vignette", "Multi-turn"]
-    (care,) = [link.proto for link in app.get("page_link") if link.proto.page == "quality"]
-    assert care.query_string == "quality_part=CARE&datasets=Library&cases=library&models=reference%2Fbayes"
-    (run_id,) = run_ids()
-    with Store().read() as cursor:
-        played = conversations(cursor, Selection(runs=[run_id]))
-    assert [(each.end_reason, each.doctor_turns) for each in played] == [("turn_cap", 2)] * 2
-    command = "run --protocol automedic --doctor reference/bayes --cap 2 --trials 1 --sample 2 --fresh"
-    assert main(command.split()) == 0
-    capsys.readouterr()
-    assert len({find_header(run).fingerprint for run in run_ids()}) == 1
-    assert len(run_ids()) == 2
 
 
 @pytest.mark.slow

@@ -9,7 +9,6 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.events import Event, Parent, Started, Utterance
-from core.live import session
 from core.live.session import Session
 from core.store.database import Store
 from core.store.fold import fold
@@ -17,7 +16,7 @@ from core.store.queries.branches import Tree, tree
 from pages.conversations.branches import changes, changes_words, common_messages, node_names, tree_chart, tree_table
 from pages.kit import sessions as live_sessions
 from tests.core.store.builders import a_case, a_header, a_stream, a_trial, as_released, graded, write_journal
-from tests.support.pages import button, has_button, run_until, trouble, words
+from tests.support.pages import button, trouble, words
 from tests.support.stores import copy_of
 
 Open = Callable[..., AppTest]
@@ -128,54 +127,6 @@ def test_the_transcript_leads_to_the_form_and_to_the_branches(family: Store, ope
     labels = [link.proto.label for link in open_page("conversations", trial="root").get("page_link")]
     assert "Branch from here" in labels
     assert "Its 3 branches" in labels
-
-
-@pytest.fixture
-def consulted(open_page: Open) -> str:
-    app = open_page("live")
-    button(app, "Start the consultation").click().run()
-    (speed,) = app.get("button_group")
-    speed.set_value("At once").run()
-    run_until(app, lambda a: has_button(a, "New consultation"))
-    return query(app, "trial")
-
-
-@pytest.mark.slow
-def test_a_branch_is_watched_and_then_stands_in_its_tree(consulted: str, open_page: Open) -> None:
-    app = open_page("branches", trial=consulted, fork="yes")
-    assert "No branch yet" in words(app)
-    app.selectbox(key=f"branches_form_{consulted}_turn").set_value(3).run()
-    app.text_area(key=f"branches_form_{consulted}_text_3").set_value("I'm 70. I'm a woman.").run()
-    keys = [select.key for select in app.selectbox]
-    assert f"branches_form_{consulted}_temperament" not in keys, "a persona needs a model"
-    button(app, "Branch from here").click().run()
-    assert trouble(app) == []
-    branch = query(app, "trial")
-    assert (branch == consulted, query(app, "other")) == (False, consulted)
-    assert has_button(app, "Pause")
-    app.segmented_control(key=f"speed_{branch}").set_value("At once").run()
-    run_until(app, lambda a: "Original and Branch 1" in words(a))
-    text = words(app)
-    assert trouble(app) == []
-    assert "The first 3 messages are the same" in [e.label for e in app.expander]
-    assert "message 4 edited" in text
-
-
-@pytest.mark.slow
-def test_an_empty_message_cannot_be_run_on_and_a_stopped_branch_says_that_it_is_not_in_the_tree(
-    consulted: str, open_page: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(session, "WORDS_A_SECOND", 0.5)  # a busy machine would not press Stop before the end
-    app = open_page("branches", trial=consulted, fork="yes")
-    message = app.text_area[0].value
-    app.text_area[0].set_value("  ").run()
-    assert button(app, "Branch from here").disabled
-    app.text_area[0].set_value(message).run()
-    assert not button(app, "Branch from here").disabled
-    button(app, "Branch from here").click().run()
-    button(app, "Stop").click().run()
-    run_until(app, lambda a: "so not stored" in words(a))
-    assert trouble(app) == []
 
 
 def test_an_imported_conversation_asks_for_another_doctor(database: Path, open_page: Open) -> None:

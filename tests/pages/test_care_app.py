@@ -99,60 +99,6 @@ def test_published_figures_are_marked_and_can_be_left_out(open_care: Open) -> No
 
 
 @pytest.mark.slow
-def test_by_data_set_and_normalised(open_care: Open) -> None:
-    app = open_care(care_tab="Profile", care_how="dataset")
-    assert trouble(app) == []
-    rows = table(app, "Robustness")
-    assert list(rows["Data set"])[:3] == ["ours", "ours", "theirs"]
-    empathy = charts(app)["Empathy"]
-    assert empathy["layout"]["yaxis"]["ticktext"] == ["ours", "theirs", "MedQA / MedBullets"]
-    of_b = [trace for trace in empathy["data"] if trace["name"] == "openai/b"]
-    assert sorted(x for trace in of_b for x in trace["x"]) == pytest.approx([0.8, 1])
-    app = open_care(care_tab="Normalised")
-    assert trouble(app) == []
-    normalised = table(app, "Normalised")
-    accuracy = normalised[normalised["Figure"] == "Accuracy"]
-    # lowest and highest on "ours"; "theirs" has one model, so no scale
-    assert list(accuracy["Normalised"]) == [0, 1]
-    assert list(accuracy["Data sets"]) == [1, 1]
-    assert accuracy["Theirs"].isna().all()
-
-
-@pytest.mark.slow
-def test_filters_stand_in_the_address(open_care: Open) -> None:
-    app = open_care(care_tab="Profile", specialties="Cardiology", care_published="false")
-    assert list(table(app, "Robustness").index) == ["openai/b"]
-    app.multiselect(key="specialties").set_value([])
-    app.multiselect(key="datasets").set_value(["ours"]).run()
-    assert list(table(app, "Robustness")["Cases"]) == [7, 2]
-    app.multiselect(key="datasets").set_value(["theirs"])
-    app.multiselect(key="models").set_value(["openai/a"]).run()
-    assert not app.dataframe, "a has nothing on these cases"
-
-
-@pytest.mark.slow
-def test_failures_are_counted_by_kind_and_cause(open_care: Open) -> None:
-    app = open_care(care_tab="Failures")
-    assert trouble(app) == []
-    bars = {trace["name"]: trace for trace in charts(app)["Failures as share of conversations"]["data"]}
-    # doctor a: 6 conversations count
-    assert bars["Role-breaking"]["x"] == pytest.approx([2 / 6, 0])
-    assert {name for name in bars if name.startswith("Abrupt")} == {
-        "Abrupt end: no tag",
-        "Abrupt end: end tag next to a query",
-        "Abrupt end: ended early",
-    }
-    listed = table(app, "Quote")
-    assert list(listed.index) == [f"ours/{n}" for n in (3, 4, 5, 5, 6, 6)]
-    app.multiselect(key="care_failures_cause").set_value(["early_end"]).run()
-    assert list(table(app, "Quote").index) == ["ours/6"]
-    counts = table(app, "Failed in any way").loc["openai/a"]
-    assert (counts["Failed in any way"], counts["Trials that count"], counts["Excluded"]) == (4, 6, "1 provider error")
-    app.multiselect(key="models").set_value(["openai/b"]).run()
-    assert "None of these occurred" in words(app)
-
-
-@pytest.mark.slow
 def test_a_failure_opens_its_conversation_at_the_message_that_shows_it(open_care: Open) -> None:
     app = open_care(care_tab="Failures", care_failure="run/5/0|role_breaking", care_causes="Speaks for others")
     assert trouble(app) == []
@@ -163,18 +109,6 @@ def test_a_failure_opens_its_conversation_at_the_message_that_shows_it(open_care
     assert any(value.endswith("When?") for value in texts)
     assert not any("<patient>When?" in value for value in texts), "of a part of a conversation too, tags are not shown"
     assert "Failure: Role-breaking" in text(app)
-
-
-@pytest.mark.slow
-def test_a_case_opens_its_conversation(open_care: Open) -> None:
-    app = open_care(care_tab="Cases", care_model="openai/a", care_case="ours/4")
-    assert trouble(app) == []
-    listed = table(app, "Specialty")
-    listed = listed[listed["Model"] == "openai/a"]
-    assert list(listed.index) == [f"ours/{n}" for n in range(1, 8)]
-    assert (listed.loc["ours/4", "After the conversation"], listed.loc["ours/4", "Whole question"]) == (1, 0)
-    assert "It is eczema." in text(app)
-    assert "no tag to pass on; 1 query was passed on" in words(app)
 
 
 def test_ratings_are_shown_with_the_raters_words(open_care: Open) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,7 @@ from core.store.queries.profiles import add_profiles, profile_versions
 from core.text.profiles import Generated
 from tests.core.store.builders import a_case
 from tests.support.data_stage import Open, a_file, a_record, fill, listed, some_cases
-from tests.support.fake_provider import running
-from tests.support.pages import button, run_until, trouble, visit, words
+from tests.support.pages import button, trouble, visit, words
 from tests.support.stores import copy_of
 
 
@@ -171,63 +169,6 @@ def test_suitability_is_counted_and_a_model_without_its_key_cannot_be_asked(fill
 
 
 @pytest.mark.slow
-def test_a_model_makes_items_and_dropped_values_are_counted(
-    filled: Store, open_page: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
-    vignette = some_cases(1)[0].vignette.split()
-    fields = {"dataset": "two", "vignette": " ".join(vignette)}
-    imported.save("two", [case.model_copy(update=fields) for case in some_cases(2)])
-    listed = [("complaint", " ".join(vignette[:2])), ("course", " ".join(vignette[2:4])), ("fever", "she has no fever")]
-    items = json.dumps({"items": [{"key": key, "value": value} for key, value in listed]})
-    with running(lambda body: items) as provider:
-        app = open_page("cases", dataset="two", cases_tab="Items")
-        app.selectbox(key="cases_make_grader").set_value("openai/gpt-4o").run()
-        app.text_input(key="cases_make_base_url").set_value(provider.base_url).run()
-        app.button(key="cases_make_go").click().run()
-        run_until(app, lambda page: page.success)
-    assert trouble(app) == []
-    assert "2 of 6 values are not in their vignettes" in words(app).replace("\\", "")
-    sizes = next(table.value for table in app.dataframe if "Words of the case" in table.value.columns).set_index(
-        "Data set"
-    )
-    assert sizes.loc["two", "Items"] == 2
-
-
-@pytest.mark.slow
-def test_profiles_are_made_in_the_background_and_counted(
-    filled: Store, open_page: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
-    rejected = json.dumps({"suitable": False, "reason": "general_knowledge", "note": "No patient."})
-    with running(lambda body: rejected) as provider:
-        app = open_page("cases", dataset="ours", cases_tab="Suitability")
-        app.selectbox(key="cases_make_grader").set_value("openai/gpt-4o").run()
-        app.text_input(key="cases_make_base_url").set_value(provider.base_url).run()
-        app.button(key="cases_make_go").click().run()
-        run_until(app, lambda page: "Judged 70 cases" in words(page))
-    assert trouble(app) == []
-    assert "Judged 70 cases by openai/gpt-4o: 0 can become a patient." in words(app).replace("\\", "")
-    assert "All cases are already judged" in words(app)
-    assert app.button(key="cases_make_go").disabled
-    with filled.read() as cursor:
-        versions = profile_versions(cursor, some_cases()[0])
-    assert [version.generated.made_by for version in versions] == ["openai/gpt-4o", "openai/a"]
-
-
-@pytest.mark.slow
-def test_a_profile_can_be_written_for_a_case_without_one(filled: Store, open_page: Open) -> None:
-    app = open_page("cases", dataset="ours", case="ours/case_5")
-    assert "No profile. Played" in words(app)
-    app.session_state["cases_edit_ours/case_5"] = True
-    app.run()
-    assert trouble(app) == []
-    app.text_input(key="cases_edit_by").set_value("Ann")
-    button(app, "Save as a new version").click().run()
-    assert "no chief complaint" in words(app)
-
-
-@pytest.mark.slow
 def test_an_earlier_version_is_seen_and_counts_again_when_it_is_wanted(filled: Store, open_page: Open) -> None:
     case = some_cases()[0]
     other = Generated(suitable=False, reason="general_knowledge", made_by="Ann")
@@ -277,21 +218,3 @@ def test_a_profile_without_a_complaint_is_not_saved(filled: Store, open_page: Op
     assert "no chief complaint" in words(app)
     with filled.read() as cursor:
         assert len(profile_versions(cursor, some_cases()[1])) == 1
-
-
-@pytest.mark.slow
-def test_a_model_makes_profiles_and_what_failed_is_named(
-    database: Path, open_page: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
-    imported.save("ours", some_cases(3))
-    with running(["No idea."]) as provider:
-        app = open_page("cases", dataset="ours", cases_tab="Suitability")
-        app.selectbox(key="cases_make_grader").set_value("openai/gpt-4o").run()
-        app.text_input(key="cases_make_base_url").set_value(provider.base_url).run()
-        app.button(key="cases_make_go").click().run()
-        run_until(app, lambda page: any("lack a result" in box.label for box in page.expander))
-    why = next(table.value for table in app.dataframe if "Why" in table.value)
-    assert sorted(why["Item"]) == ["ours/case_0", "ours/case_1", "ours/case_2"]
-    assert "not counted as unsuitable" in words(app)
-    assert "Not assessed yet" in words(app)

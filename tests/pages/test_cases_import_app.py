@@ -77,18 +77,6 @@ def test_an_unknown_layout_is_asked_for_with_its_first_rows(database: Path, tmp_
 
 
 @pytest.mark.slow
-def test_a_file_that_cannot_be_read_is_said_in_a_sentence(database: Path, tmp_path: Path, open_page: Open) -> None:
-    (tmp_path / "empty.json").write_text("", encoding="utf-8")
-    (tmp_path / "broken.json").write_text('[{"question": "x"', encoding="utf-8")
-    app = import_page(open_page, tmp_path / "gone.json")
-    for name, sentence in (("gone", "There is no file"), ("empty", "the file is empty"), ("broken", "not JSON")):
-        app.text_input(key="cases_path").set_value(str(tmp_path / f"{name}.json")).run()
-        assert list(app.exception) == []
-        (error,) = [element.value for element in app.error]
-        assert sentence in error.replace("\\", "")
-
-
-@pytest.mark.slow
 def test_a_file_that_takes_long_says_how_far_it_is_and_can_be_stopped(
     database: Path, tmp_path: Path, open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,17 +11,12 @@ from streamlit.testing.v1 import AppTest
 
 from core.datasets import imported
 from core.journal import RowLine
-from core.reviews.answering import record
-from core.reviews.reviewing import plan_review, unblind
-from core.reviews.state import state_of
 from core.store.database import Store
-from core.store.fold import fold
 from core.store.queries.case_labels import LabelField, add_labels, label_of, labels_in_force
-from core.store.review_records import planned
 from core.store.tables import CaseLabelRow
 from pages.cases.labels import changes
 from pages.cases.sets import CaseEntry
-from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, keep_lines, write_journal
+from tests.core.store.builders import a_case, keep_lines
 from tests.support.pages import button, has_button, trouble, words
 
 Open = Callable[..., AppTest]
@@ -81,48 +76,3 @@ def test_a_changed_answer_is_a_label_of_a_person(store: Store) -> None:
     add_labels(store, changes(entries, "specialty", ["Cardiology", "Cardiology", "Other"], "Ben", "", confirm=True))
     confirmed = in_force(store, 2)["specialty"]
     assert (confirmed.origin, confirmed.made_by, confirmed.note) == ("person", "Ben", "chest pain")
-
-
-@pytest.mark.slow
-def test_a_closed_review_of_cases_fills_them_by_a_button(store: Store, open_page: Open) -> None:
-    plan = planned(kind="case_quality", number=3, annotators=("Ada",), case_set="ours", shared=0.0)
-    review = plan_review(store, "Quality", plan)
-    for number in (1, 2, 3):
-        record(store, "Quality", number, "Ada", "likely_diagnoses", "one")
-        record(store, "Quality", number, "Ada", "answer_in_vignette", "no")
-    assert state_of(store, review.review_id).missing == 0
-    unblind(store, "Quality", "Ada")
-    app = open_page("experts", section="Results")
-    assert trouble(app) == []
-    button(app, "Fill the cases").click().run()
-    assert trouble(app) == []
-    assert "Stored 6 labels" in words(app)
-    assert [in_force(store, n)["single_diagnosis"].value for n in (1, 2, 3)] == ["yes"] * 3
-
-
-@pytest.mark.slow
-def test_accuracy_leaves_development_cases_out_until_they_are_asked_for(store: Store, open_page: Open) -> None:
-    lines = [
-        a_trial([answered(), graded("correct")], trial_id=f"x/{case.case_key}", run_id="x", case_key=case.case_key)
-        for case in CASES
-    ]
-    write_journal(store.journals, "x", a_header("x", CASES, trials=1, arms=[("multi_turn", "frq")]), *lines)
-    fold(store)
-    app = open_page("accuracy", cases="ours")
-    assert "development" not in {toggle.key for toggle in app.toggle}
-    add_labels(
-        store,
-        [
-            label_of(CASES[0], "development", "yes", "person", "Ada"),
-            label_of(CASES[1], "single_diagnosis", "yes", "person", "Ada"),
-        ],
-    )
-    app = open_page("accuracy", cases="ours")
-    assert trouble(app) == []
-    assert "1 case was used to write prompts and left out" in words(app)
-    assert 2 in next(frame.value for frame in app.dataframe if "Cases" in frame.value.columns)["Cases"].tolist()
-    app.toggle(key="development").set_value(True).run()
-    assert "count here" in words(app)
-    app = open_page("accuracy", cases="ours", acc_split="One likely diagnosis")
-    assert trouble(app) == []
-    assert 1 in next(frame.value for frame in app.dataframe if "Cases" in frame.value.columns)["Cases"].tolist()

@@ -17,7 +17,7 @@ from core.store.fold import fold
 from core.store.selection import Selection
 from pages.compare.data import ComparedArm, arms_of, comparison, counted_in
 from pages.kit.subjects import Subject
-from tests.core.store.builders import a_case, a_header, a_trial, answered, as_released, graded, grades, write_journal
+from tests.core.store.builders import a_case, a_header, a_trial, answered, as_released, graded, write_journal
 from tests.pages.test_accuracy_app import frame
 from tests.support.pages import button, help_texts, trouble, words
 from tests.support.stores import copy_of
@@ -189,47 +189,6 @@ def test_runs_of_one_model_can_be_compared(open_page: Open, database: Path) -> N
     assert list(table["openai/a · run old"]) == [1.0, 0.333]
     assert list(table["openai/a · run new"]) == [1.0, 0.5]
     assert settings_that_differ(app) == "seed"
-
-
-@pytest.mark.slow
-def test_personas_are_named_and_one_on_other_cases_does_not_spoil_the_rest(open_page: Open, database: Path) -> None:
-    store_run("plain", "openai/a", {1, 2, 3})
-    store_run("terse", "openai/a", {1}, settings={"max_messages": 30, "persona": "terse"}, created_at=300.0)
-    store = Store()
-    elsewhere = a_case(1, case_key="theirs/1")
-    trial = a_trial([answered(), graded("correct")], trial_id="s/1", run_id="stoic", case_key="theirs/1")
-    stoic = {"max_messages": 30, "persona": "stoic"}
-    header = a_header("stoic", [elsewhere], case_set="theirs", doctor="openai/a", settings=stoic, created_at=400.0)
-    write_journal(store.journals, "stoic", header, trial)
-    fold(store)
-    app = open_page("compare", cmp_what="Patient personas")
-    assert trouble(app) == []
-    assert list(frame(app, "Adjusted p")["Persona"]) == ["terse"]
-    assert "Left out because they ran on other cases: stoic." in words(app)
-    # first compared where the patient speaks
-    arms = app.selectbox(key="cmp_persona_arm")
-    assert arms.options == ["Multi-turn · Free response", "Vignette · Multiple choice"]
-    assert arms.value == ("multi_turn", "frq")
-    text = words(app)
-    assert r"Other persona minus Patient\: plain" in text
-
-
-@pytest.mark.slow
-def test_the_graders_are_named_whose_verdicts_count(two_models: Path, open_page: Open) -> None:
-    """All free responses of the second model are judged again by a lenient grader, which the run's header never saw."""
-    store = Store()
-    lenient = [
-        grades(f"second/{n}/{t}", graded("correct", grader="openai/lenient", at=20.0), run_id="second")
-        for n in range(1, 7)
-        for t in range(2)
-    ]
-    write_journal(store.journals, "second", *lenient)
-    fold(store)
-    app = open_page("compare")
-    assert not trouble(app)
-    settings = frame(app, "Setting").set_index("Setting")
-    assert settings.loc["Grader"].tolist() == ["openai/g", "openai/lenient"]
-    assert "grader" in settings_that_differ(app)
 
 
 @pytest.mark.slow

@@ -37,39 +37,6 @@ def offered(app: AppTest) -> list[str]:
     return [str(option) for control in controls for option in getattr(control, "options", [])]
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("two_conditions")
-@pytest.mark.parametrize(
-    "page",
-    [
-        "accuracy",
-        "compare",
-        *(
-            pytest.param(page, marks=pytest.mark.slow)
-            for page in ("endings", "failures", "graders", "history", "monitoring")
-        ),
-    ],
-)
-def test_two_conditions_have_two_names_the_newest_first(open_page: Open, page: str) -> None:
-    part = {"monitoring": {"monitoring_versions": [CAPPED, FIRST]}, "history": {"history_tab": "Figures"}}
-    app = open_page(page, **part.get(page, {}))
-    assert trouble(app) == []
-    names = [option for option in offered(app) if option.startswith(DOCTOR)]
-    assert FIRST in names
-    assert CAPPED in names
-    assert DOCTOR not in names, "no name stands for both"
-    assert names.index(CAPPED) < names.index(FIRST)
-    if page in ("accuracy", "endings", "history"):
-        what_stands_behind_a_name_is_said(app)
-
-
-def what_stands_behind_a_name_is_said(app: AppTest) -> None:
-    (table,) = [frame.value for frame in app.dataframe if "Setting" in frame.value.columns]
-    settings = table.set_index("Setting")
-    assert settings.loc["Limit of messages"].to_dict() == {CAPPED: "4 messages", FIRST: "30 messages"}
-    assert settings.loc["Runs"].to_dict() == {CAPPED: "second", FIRST: "first"}
-
-
 @pytest.mark.usefixtures("two_conditions")
 def test_accuracy_pools_conditions_on_purpose_only_and_says_so(open_page: Open) -> None:
     app = open_page("accuracy", pooled="true")

@@ -6,22 +6,19 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from core.datasets.library import library
 from core.debugger.run import BenchRun, start_bench
-from core.frameworks.base import Arm, Campaign, framework, title_of
+from core.frameworks.base import Arm, Campaign, framework
 from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import CraftMdSettings
-from core.prompts import load_pack
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.branches import tree
 from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider, running
 from tests.support.pages import button, has_button, run_until, trouble, words
-from tests.support.replies import Reply
 
 Open = Callable[..., AppTest]
 RUN, BRANCH = "Run the case", "Branch from here"
@@ -66,29 +63,6 @@ def code(app: AppTest) -> list[str]:
 def edit(app: AppTest, start: str, text: str) -> AppTest:
     (box,) = [area for area in app.text_area if area.label.startswith(start)]
     return box.set_value(text).run()
-
-
-@pytest.mark.slow
-def test_a_missing_key_is_named_and_the_seats_beside_a_model_are_its_own_and_counted(open_page: Open) -> None:
-    app = open_page("debugger")
-    app.selectbox(key="debug_doctor").set_value("openai/gpt-4o").run()
-    assert button(app, RUN).disabled
-    assert any(r"OPENAI\_API\_KEY" in warning.value for warning in app.warning)
-    app.selectbox(key="debug_doctor").set_value("another model…").run()
-    app.text_input(key="debug_doctor_other").set_value("openai/mine")
-    app.text_input(key="debug_base_url").set_value("http://127.0.0.1:9/v1").run()
-    for role in ("patient", "grader", "summariser"):
-        assert app.selectbox(key=f"debug_{role}").options[0] == "Default: openai/mine (the doctor’s own model)"
-    # 7 questions, 7 replies, a summary and 8 answers, of which the grader reads 4 in 2 steps
-    assert f"8 questions × 1 trial. About {7 + 7 + 1 + 8 + 4 * 2} calls" in words(app)
-    app.segmented_control(key="debug_size").set_value("all").run()
-    # 7 questions and 24 answers, 7 replies, 6 free responses, 6 of many choices and the closing diagnosis in 2 steps,
-    # 6 of three in 3, a summary
-    text = words(app).replace("\\", "")
-    assert f"About {7 + 24 + 7 + 13 * 2 + 6 * 3 + 1} calls" in text
-    assert "openai/mine grades itself" in text
-    app.selectbox(key="debug_patient").set_value("reference/profile").run()
-    assert "rules play the patient" in words(app)
 
 
 @pytest.mark.slow
@@ -220,36 +194,6 @@ def test_an_edited_request_reaches_the_wire_and_is_compared_with_the_original(
 
 
 @pytest.mark.slow
-def test_an_edited_prompt_becomes_a_pack_that_can_be_chosen(open_page: Open) -> None:
-    run = bench(arms=(("vignette", "frq"),))
-    app = open_page("debugger", run=run.run_id)
-    assert "Edit a template first." in words(app)
-    app.text_input(key="debug_pack_own_name").set_value("../evil").run()
-    button(app, "Save the copy").click().run()
-    (refused,) = trouble(app)
-    assert "is no name for prompts" in refused
-    app = edit(app, "System", "Only this once.")
-    assert "Edit a template first." in words(app)  # a message that is edited by itself changes no pack
-    template = "You are an AI doctor specialised in {{ specialty }}. Think of the heart."
-    app = edit(app, r"Template prompts\/craftmd\/answer\_system\.md", template)
-    (message,) = [area for area in app.text_area if area.label.startswith("System")]
-    assert message.value == "You are an AI doctor specialised in Cardiology. Think of the heart."
-    assert "1 message is changed." in words(app)
-    assert r"with changes in answer\_system\.md" in words(app)
-    app.text_input(key="debug_pack_save_name").set_value("heart").run()
-    button(app, "Save the prompts").click().run()
-    assert trouble(app) == []
-    prompt = load_pack("heart").render("answer_system", specialty="Neurology")
-    assert prompt == "You are an AI doctor specialised in Neurology. Think of the heart."
-    button(app, "Another case").click().run()
-    assert app.selectbox(key="debug_pack").options == ["craftmd", "heart"]
-
-    app = open_page("debugger", run=run.run_id)
-    app = edit(app, r"Template prompts\/craftmd\/answer\_system\.md", "Think {{ of_the_heart.")
-    assert any(r"answer\_system\.md is no valid Jinja2" in warning.value for warning in app.warning)
-
-
-@pytest.mark.slow
 def test_an_edit_is_run_in_every_arm_beside_the_run_before_and_sessions_are_listed_by_name(open_page: Open) -> None:
     run = bench()
     app = open_page("debugger", run=run.run_id)
@@ -279,54 +223,11 @@ def test_an_edit_is_run_in_every_arm_beside_the_run_before_and_sessions_are_list
     assert list(listed["Players"]) == ["rules, no model"] * 2
 
 
-@pytest.mark.slow
-def test_a_link_opens_a_stored_run_and_a_single_trial(open_page: Open) -> None:
-    run = bench()
-    before = open_page("debugger", run=run.run_id, cell="2:multi_turn:frq")
-    st.cache_resource.clear()  # as after a restart
-    stored = open_page("debugger", run=run.run_id, cell="2:multi_turn:frq")
-    assert matrix(stored) == matrix(before)
-    assert stored.selectbox(key="debug_cell").value == "2:multi_turn:frq"
-    single = open_page("debugger", trial=run.trials[1].trial_id)
-    assert {arm: cells[0] for arm, cells in matrix(single).items()} == {a: c[1] for a, c in matrix(before).items()}
-    assert trouble(single) == []
-
-
-@pytest.mark.slow
-def test_a_cell_is_chosen_by_controls_and_address_and_one_that_is_not_there_gives_way(open_page: Open) -> None:
-    run = bench()
-    for cell in ("9:vignette:mcq", "nonsense"):
-        app = open_page("debugger", run=run.run_id, cell=cell, step="no:step", view="nothing", rule="none")
-        assert trouble(app) == []
-        assert "· trial 1" in words(app)
-    app = open_page("debugger", run=run.run_id, cell="1:vignette:mcq")
-    app.selectbox(key="debug_cell").set_value("2:vignette:mcq").run()
-    assert app.query_params["cell"] in ("2:vignette:mcq", ["2:vignette:mcq"])
-    assert "Vignette · Multiple choice · trial 2" in words(app)
-    app.selectbox(key="debug_cell").set_value("2:multi_turn:frq").run()
-    assert "Multi-turn · Free response · trial 2" in words(app)
-
-
 @pytest.mark.parametrize("address", [{"run": "no-such-run"}, {"trial": "0123456789abcdef0123"}])
 def test_an_address_of_nothing_says_so_and_offers_a_new_run(open_page: Open, address: dict[str, Any]) -> None:
     app = open_page("debugger", **address)
     assert "is not stored here" in words(app)
     assert not button(app, RUN).disabled
-    assert trouble(app) == []
-
-
-@pytest.mark.slow
-def test_a_run_can_be_stopped(open_page: Open, provider: FakeProvider) -> None:
-    provider.script = lambda body: Reply("Since when?", delay_s=30)
-    app = open_page("debugger")
-    app.selectbox(key="debug_doctor").set_value("another model…").run()
-    app.text_input(key="debug_doctor_other").set_value(MODEL).run()
-    app.text_input(key="debug_base_url").set_value(provider.base_url).run()
-    app.segmented_control(key="debug_size").set_value("all").run()
-    button(app, RUN).click().run()
-    assert "0 of 25 answers · 0 of 1 trials" in words(app)
-    button(app, "Stop").click().run()
-    run_until(app, lambda a: not has_button(a, "Stop"))
     assert trouble(app) == []
 
 
@@ -349,71 +250,3 @@ def test_an_answer_by_rule_in_another_framework_promises_no_messages(open_page: 
     assert "no model was sent anything" in words(app)
     assert "the dialogue before it is shown" not in words(app).lower()
     assert "The request of this step is not stored" not in words(app)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("protocol", ["consultation", "automedic"])
-def test_a_trial_of_another_framework_is_shown_edited_and_sent_again(
-    open_page: Open, provider: FakeProvider, protocol: str
-) -> None:
-    """Every seat is one model, which says the same thing whatever it is asked."""
-    provider.script = lambda body: "<patient>Where does it hurt?</patient>"
-    names = CastNames(MODEL, MODEL, MODEL, **({"solver": MODEL} if protocol == "consultation" else {"staff": MODEL}))
-    cap = {"max_questions": 2} if protocol == "consultation" else {"max_turns": 2}
-    settings = framework(protocol).settings(base_url=provider.base_url, **cap)
-    campaign = Campaign(
-        names,
-        (CASE,),
-        "library:cardiology-1",
-        (("multi_turn", "frq"),),
-        trials=1,
-        protocol=protocol,
-        prompts=protocol,
-        settings=settings,
-    )
-    run = start_bench(campaign)
-    run.join(60)
-    assert run.error is None
-    step = "reply:2" if protocol == "consultation" else "reply:1"
-    app = open_page("debugger", trial=run.trials[0].trial_id, step=step)
-    assert trouble(app) == []
-    assert title_of(protocol) in words(app)
-    labels = [expander.label for expander in app.expander]
-    assert rf"System · Instructions · prompts\/{protocol}\/patient\.md" in labels
-    assert ("Facts" in app.segmented_control(key="debug_view").options) == (protocol == "consultation")
-
-    edit(app, "System · Instructions", "Say nothing at all.")
-    before = len(provider.bodies)
-    button(app, BRANCH).click().run()
-    run_until(app, lambda a: len(branches_of(run)) == 1)
-    assert provider.bodies[before]["messages"][0] == {"role": "system", "content": "Say nothing at all."}
-    assert trouble(app) == []
-
-
-@pytest.mark.slow
-def test_a_run_that_was_stopped_goes_on_by_a_button(open_page: Open, provider: FakeProvider) -> None:
-    answered_at_once = iter(range(3))
-    plain = provider.script
-    provider.script = lambda body: plain(body) if next(answered_at_once, None) is not None else Reply("…", delay_s=60.0)  # type: ignore[operator]
-    campaign = Campaign(
-        beside_rules(MODEL),
-        (CASE,),
-        "library:cardiology-1",
-        (("vignette", "mcq"), ("vignette", "frq")),
-        trials=2,
-        settings=CraftMdSettings(base_url=provider.base_url),
-    )
-    run = start_bench(campaign)
-    while len(provider.requests) < 4:
-        run.join(0.05)
-    run.stop()
-    run.join(30)
-    provider.script = plain
-    app = open_page("debugger", run=run.run_id)
-    assert trouble(app) == []
-    button(app, "Resume: 1 trial is missing").click().run()
-    run_until(app, lambda a: not has_button(a, "Stop"))
-    assert trouble(app) == []
-    assert len(provider.requests) == 5
-    assert "1 reply was reused, and not paid for again." in words(app)
-    assert not [b.label for b in app.button if b.label.startswith("Go on")]

@@ -1,26 +1,15 @@
-"""What the Case debugger is made of: places, marks, differences, facts, beliefs, causes, and asking a model aside."""
+"""What the Case debugger is made of: places, marks, differences, facts, beliefs and causes."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable
-from typing import Any
-
 import pandas as pd
-import pytest
-from streamlit.testing.v1 import AppTest
 
 from core.case import Case, Fact, Profile
 from core.debugger.diff import word_diff
-from core.debugger.run import MatrixCell, matrix, start_bench
+from core.debugger.run import MatrixCell, matrix
 from core.events import Ended, Event, Probed, Started, Utterance
-from core.frameworks.base import Campaign
-from core.frameworks.casting import CastNames
 from core.judging.judgement import Judge
 from core.measures.belief import trajectory
-from core.store.database import Store
-from core.store.queries.fact_sets import facts_saved
 from core.store.queries.judged_facts import JudgedPatient, PatientVerdict
 from core.text.facts import facts_of
 from pages.debugger.matrix import address_of, cells_frame, matrix_frame
@@ -28,11 +17,7 @@ from pages.kit.case.facts import coverage, facts_from, facts_table, outcomes_of
 from pages.kit.case.why import attribution_of, belief_chart, belief_frame, belief_sentences, wrong_in
 from pages.kit.texts import one_side
 from tests.core.store.builders import answered, graded, invalid
-from tests.support.fake_provider import running
-from tests.support.pages import button, run_until, trouble, words
-from tests.support.replies import facts_judged, prompt_of
 
-Open = Callable[..., AppTest]
 CASE = Case(
     case_key="ours/1",
     dataset="ours",
@@ -170,75 +155,3 @@ def test_the_newest_verdict_counts_and_a_disputed_one_is_the_graders() -> None:
     assert answer.called_correct == (("frq", "openai/g"),)
     assert attribution_of(CASE, events, answer).cause == "grader"
     assert wrong_in([*SHORT, answered(), graded("incorrect", at=1.0), graded("correct", at=2.0)]) == []
-
-
-def bench_id(arms: tuple[Any, ...] = (("multi_turn", "frq"),)) -> str:
-    run = start_bench(Campaign(CastNames("reference/bayes"), (CASE,), "ours:1", arms, trials=1))
-    run.join(60)
-    assert run.error is None
-    return run.run_id
-
-
-@pytest.mark.slow
-def test_facts_are_judged_by_a_model_and_a_saved_list_counts(open_page: Open) -> None:
-    def verdicts(body: dict[str, Any]) -> str:
-        prompt = prompt_of(body)
-        reply = re.search(r"\[(\d+)\] Patient: (.+?)\.", prompt)
-        assert reply is not None
-        place = {"message": int(reply[1]), "words": reply[2]}
-        return facts_judged(prompt, {PAIN.text: {"answer": "asked", "quotations": [place]}}, [place])
-
-    app = open_page("debugger", run=bench_id(), view="facts")
-    assert r"made by its profile" in words(app)
-    assert "Only a model can judge the facts" in words(app)
-    assert any("Choose a language model" in caption.value for caption in app.caption)
-    prefix = next(box.key for box in app.selectbox if str(box.key).endswith("_facts_grader")).removesuffix("_grader")
-    with running(verdicts) as provider:
-        app.selectbox(key=f"{prefix}_grader").set_value("another model…").run()
-        app.text_input(key=f"{prefix}_grader_other").set_value("openai/judge").run()
-        app.text_input(key=f"{prefix}_base_url").set_value(provider.base_url).run()
-        size = {metric.label: metric.value for metric in app.metric}
-        assert (size["Requests to send"], size["Model calls"]) == ("1", "1")
-        button(app, "Judge").click().run()
-        run_until(app, lambda a: "1" in [metric.value for metric in a.metric if metric.label == "Invented"])
-        assert len(provider.bodies) == 1
-    assert {m.label: m.value for m in app.metric if m.label in ("Asked", "Never asked")} == {
-        "Asked": "1",
-        "Never asked": "1",
-    }
-    assert "Invented]" in words(app)
-    assert "judge (prompts" in words(app)
-
-    button(app, "Save these facts").click().run()
-    assert trouble(app) == []
-    assert "made by a person" in words(app)
-    with Store().read() as cursor:
-        saved = facts_saved(cursor, CASE)
-    assert saved is not None
-    assert saved.facts == facts_of(CASE)
-    button(app, "Back to the rules").click().run()
-    assert "made by rules" in words(app)
-    assert trouble(app) == []
-
-
-@pytest.mark.slow
-def test_sections_are_sorted_by_a_model_and_inventions_are_counted(open_page: Open) -> None:
-    vignette = "A 31-year-old man has had chest pain for two days. He takes ibuprofen."
-    sections = [
-        {"section": "complaint", "sentence": "A 31-year-old man has had chest pain for two days."},
-        {"section": "medication", "sentence": "He takes ibuprofen."},
-        {"section": "imaging", "sentence": "A radiograph is normal."},
-    ]
-    app = open_page("debugger")
-    app.segmented_control(key="debug_source").set_value("paste").run()
-    app.text_area(key="debug_paste").set_value(vignette).run()
-    (toggle,) = [t for t in app.toggle if t.label == "Split with a model"]
-    toggle.set_value(True).run()
-    with running(lambda body: json.dumps({"sections": sections})) as provider:
-        app.selectbox(key="debug_sections_grader").set_value("another model…").run()
-        app.text_input(key="debug_sections_grader_other").set_value("openai/sorter").run()
-        app.text_input(key="debug_sections_base_url").set_value(provider.base_url).run()
-        button(app, "Split with the model").click().run()
-        run_until(app, lambda a: "not in the vignette, rejected: 1" in words(a).replace("\\", ""))
-    assert r"**Complaint and present illness**" in words(app)
-    assert "radiograph" not in words(app)

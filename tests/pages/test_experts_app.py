@@ -13,7 +13,6 @@ from streamlit.testing.v1 import AppTest
 from core.measures.experts.adjudication import CONFUSION
 from core.reviews.answering import record
 from core.reviews.baseline import baseline_cases
-from core.reviews.reviewing import unblind
 from core.reviews.state import state_of
 from core.store.database import Store
 from core.store.review_records import Review
@@ -104,22 +103,6 @@ def test_nothing_on_the_page_tells_whose_items_they_are(store: Store, open_page:
     assert "Answers missing" in [metric.label for metric in app.metric]
 
 
-def test_a_third_sees_the_tied_questions_alone(store: Store, open_page: Open) -> None:
-    review = a_review(store, shared=1)
-    answer_all(store, review, "Ada")
-    answer_all(store, review, "Ben")
-    other = next(iter(state_of(store, "First").items_for("Ben")))
-    record(store, "First", other.number, "Ben", "medical_terms", "no", "a second thought")
-    app = open_page("experts", review=review.review_id, annotator="Cyd")
-    assert "Two other annotators disagree here" in words(app)
-    assert "1 tie to settle" in words(app)
-    assert not has_button(app, "Complete medical history")
-    button(app, "No").click().run()
-    assert state_of(store, "First").missing == 0
-    app = open_page("experts", review=review.review_id, annotator="Dan")
-    assert "Nothing to do for Dan" in words(app)
-
-
 @pytest.fixture
 def judged(store: Store) -> Review:
     """All twelve responses judged: right but for one of the second model, on which the two differed."""
@@ -150,15 +133,6 @@ def test_results_are_shown_once_somebody_unblinds(store: Store, judged: Review, 
     assert [graded[name] for name in CONFUSION] == [6, 0, 5, 1]
     chart = json.loads(app.get("plotly_chart")[0].proto.spec)
     assert {trace["name"] for trace in chart["data"]} == set(MODELS)
-
-
-def test_an_early_unblinding_shows_its_reason(store: Store, open_page: Open) -> None:
-    review = a_review(store)
-    unblind(store, review.review_id, "Ada", "the funding ended")
-    app = open_page("experts", section="Results")
-    assert "“the funding ended”" in words(app)
-    app = open_page("experts", review=review.review_id, annotator="Ada")
-    assert "can no longer be changed" in words(app)
 
 
 def test_an_expert_answers_a_vignette(database: Path, open_page: Open) -> None:

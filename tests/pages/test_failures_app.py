@@ -11,10 +11,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.case import Fact, Profile
-from core.frameworks.consultation.measures.history_taking import HISTORY
 from core.jobs import background
 from core.measures.failures import Causes
-from core.measures.measuring import measure_trials
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.judged_facts import PatientVerdict
@@ -34,10 +32,8 @@ from tests.core.store.builders import (
     invalid,
     write_journal,
 )
-from tests.support.fake_provider import running
 from tests.support.judged_facts import judge_facts, judge_of_facts
-from tests.support.pages import button, run_until, trouble, words
-from tests.support.replies import facts_judged, prompt_of
+from tests.support.pages import run_until, trouble, words
 from tests.support.stores import copy_of
 
 Open = Callable[..., AppTest]
@@ -97,13 +93,6 @@ def store_wrong_answers(store: Store) -> None:
     for run, trials in lines.items():
         write_journal(store.journals, run, a_header(run, cases, doctor=f"openai/{run}", arms=ARMS), *trials)
     fold(store)
-
-
-@pytest.fixture
-def filled(database: Path) -> Iterator[Store]:
-    yield copy_of(store_wrong_answers, database.parent)
-    for job in list(background._jobs.values()):
-        job.join(20)
 
 
 COMPLAINT, SMOKES = facts_of(a_case(1, profile=FACTS))
@@ -177,46 +166,6 @@ def test_an_answer_is_shown_with_the_message_to_look_at(judged: Store, open_page
 
 
 @pytest.mark.slow
-def test_a_model_judges_by_a_button_with_an_estimate(filled: Store, open_page: Open) -> None:
-    def script(body: dict[str, Any]) -> str:
-        prompt = prompt_of(body)
-        invented = [{"message": 3, "words": "No, doctor"}] if "No, doctor" in prompt else []
-        return facts_judged(prompt, None, invented)
-
-    app = settled(open_page("failures"))
-    with running(script) as provider:
-        app.selectbox(key="failures_facts_grader").set_value("another model…").run()
-        app.text_input(key="failures_facts_grader_other").set_value("openai/judge").run()
-        app.text_input(key="failures_facts_base_url").set_value(provider.base_url).run()
-        size = {metric.label: metric.value for metric in settled(app).metric}
-        assert (size["Requests to send"], size["Model calls"], size["Cost"]) == ("3", "3", "$0.00")
-        button(app, "Judge").click().run()
-        run_until(app, lambda page: "questions answered by openai/judge" in words(page).replace("\\", ""))
-        app = settled(open_page("failures"))
-        assert len(provider.bodies) == 3
-    assert trouble(app) == []
-    text = words(app).replace("\\", "")
-    assert "3 of these 3 conversations" in text
-    assert "no person has reviewed a conversation that it judged" in text
-    shares = {(r["Model"], r["Cause"]): r["Answers"] for r in table(app, "All wrong").to_dict("records")}
-    assert (shares["openai/a", "Patient"], shares["openai/a", "Doctor: never asked"]) == (1, 1)
-    assert "“No, doctor”" in str(list(table(open_answers(open_page), "Why")["Why"]))
-    topics = open_page("failures", failures_tab="Never asked")
-    faults = table(topics, "Fault").to_dict("records")
-    rows = {(r["Model"], r["Fault"]): (r["Share of conversations"], r["Conversations"], r["By"]) for r in faults}
-    assert rows["openai/a", "invented"] == (0.5, 2, "openai/judge")
-    assert rows["openai/a", "withheld"] == (0.0, 2, "openai/judge")
-    assert rows["openai/b", "invented"] == (1.0, 1, "openai/judge")
-
-
-def open_answers(open_page: Open) -> AppTest:
-    """The page at the patient's answers, by an address from when rules suspected it."""
-    app = settled(open_page("failures", failures_cause="Patient, suspected", failures_model="openai/a"))
-    assert app.selectbox(key="failures_cause").value == "patient"
-    return app
-
-
-@pytest.mark.slow
 def test_filters_stand_in_the_address(judged: Store, open_page: Open) -> None:
     app = settled(open_page("failures", specialties="Cardiology", models="openai/a"))
     assert {r["Cause"] for r in table(app, "All wrong").to_dict("records") if r["Answers"]} == {"Patient"}
@@ -234,23 +183,3 @@ def test_after_a_change_of_filters_the_answers_are_those_that_are_named(judged: 
     cause = app.selectbox(key="failures_cause")
     assert set(listed["Cause"]) == {cause.format_func(cause.value)}
     assert not app.chat_message
-
-
-@pytest.mark.slow
-def test_without_a_judge_the_topics_are_not_judged_and_can_be(filled: Store, open_page: Open) -> None:
-    measure_trials(filled, [HISTORY])
-    app = settled(open_page("failures", failures_tab="Never asked"))
-    assert trouble(app) == []
-    assert "Not judged" in words(app)
-    shares = {(r["Topic"], r["Doctor"]): r["Told in"] for r in table(app, "Topic").to_dict("records")}
-    assert shares["Chief complaint", "openai/a"] == 1.0, "by words, before a model judges"
-    assert shares["Social history", "openai/a"] == 0.0
-    with running(lambda body: facts_judged(prompt_of(body))) as provider:
-        app.selectbox(key="failures_topics_facts_grader").set_value("another model…").run()
-        app.text_input(key="failures_topics_facts_grader_other").set_value("openai/judge").run()
-        app.text_input(key="failures_topics_facts_base_url").set_value(provider.base_url).run()
-        assert {m.label: m.value for m in settled(app).metric}["Requests to send"] == "4", "right or wrong"
-        button(app, "Judge").click().run()
-        run_until(app, lambda page: "questions answered by openai/judge" in words(page).replace("\\", ""))
-        app = open_page("failures", failures_tab="Never asked")
-    assert {r["Share"] for r in table(app, "Topic").to_dict("records")} == {1.0}, "no doctor asked for anything"

@@ -104,24 +104,6 @@ def test_conversations_count_as_not_measured_until_the_background_has_read_them(
 
 
 @pytest.mark.slow
-def test_the_strict_rule_and_filters_stand_in_the_address(filled: Store, open_page: Open) -> None:
-    app = open_page(
-        "history",
-        history_tab="Figures",
-        rule="Exactly one choice named",
-        models="openai/a",
-        specialties="Cardiology",
-        history_published="Sample exam",
-    )
-    assert trouble(app) == []
-    table = rows_of(app, "Accuracy")
-    assert list(table.index[:2]) == ["openai/a", "Upper bound"]
-    assert table.loc["openai/a", "Accuracy"] == 0
-    # table 2 of the paper, sample exam
-    assert table.loc["Vicuna, fine-tuned", "Accuracy"] == pytest.approx(0.4682)
-
-
-@pytest.mark.slow
 def test_a_severe_note_stands_once_on_a_tab_whatever_its_figures(filled: Store, open_page: Open) -> None:
     header = a_header("c", CASES, doctor="openai/c", patient="openai/q", arms=ARMS, trials=1)
     write_journal(filled.journals, "c", header, *(a_conversation("c", case, COUGH, right=True) for case in CASES))
@@ -148,20 +130,3 @@ def test_a_case_opens_its_conversation_measures_and_items(filled: Store, open_pa
     assert items.loc["duration of cough", "First told at, %"] == 100
     assert "by openai/profiler" in words(app).replace("\\", "")
     assert "Correct" in words(app)
-
-
-@pytest.mark.slow
-def test_filters_that_leave_nothing_say_so(filled: Store, open_page: Open) -> None:
-    other = a_case(9, case_key="theirs/9", dataset="theirs", specialty="Cardiology")
-    write_journal(
-        filled.journals,
-        "t",
-        a_header("t", [other], doctor="openai/t", arms=ARMS, case_set="theirs"),
-        a_conversation("t", other, COUGH, right=True),
-    )
-    fold(filled)
-    measure_trials(filled, [HISTORY])
-    app = open_page("history", cases="theirs", history_tab="Figures")
-    assert trouble(app) == []
-    assert list(rows_of(app, "Accuracy").index[:2]) == ["openai/t", "Upper bound"], "other cases are not mixed in"
-    assert rows_of(app, "Doctor turns").loc["openai/t", "Doctor turns"] == 2

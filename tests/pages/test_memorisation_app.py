@@ -19,7 +19,7 @@ from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.display_names import case_name
 from tests.support.fake_provider import running
-from tests.support.pages import button, run_until, trouble, words
+from tests.support.pages import trouble, words
 
 Open = Callable[..., AppTest]
 CASES = select("library:Rheumatology")
@@ -28,21 +28,6 @@ KNOWN = halves(CASES[0].vignette)
 
 def knows_one(body: dict[str, Any]) -> str:
     return KNOWN.second if KNOWN.first in str(body["messages"][-1]["content"]) else "<b>no idea</b>"
-
-
-@pytest.mark.slow
-def test_a_model_is_asked_from_the_page(open_page: Open, database: Path) -> None:
-    with running(knows_one) as provider:
-        app = open_page("memorisation")
-        app.selectbox(key="memorisation_grader").set_value("another model…").run()
-        app.text_input(key="memorisation_grader_other").set_value("openai/fake").run()
-        app.number_input(key="memorisation_limit").set_value(3).run()
-        app.text_input(key="memorisation_base_url").set_value(provider.base_url).run()
-        assert {metric.label: metric.value for metric in app.metric}["Model calls"] == "3"
-        button(app, "Start: completions").click().run()
-        run_until(app, lambda a: any("Flagged" in frame.value.columns for frame in a.dataframe))
-        assert len(provider.requests) == 3
-    assert trouble(app) == []
 
 
 @pytest.mark.slow

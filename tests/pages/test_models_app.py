@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,12 +9,9 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.callbacks import StepProgress, StopCallback
-from core.errors import AnamnesisError
-from core.models import register
 from core.models.keys import remove_key
 from tests.support.fake_provider import running
-from tests.support.pages import button, run_until, trouble, words
+from tests.support.pages import button, trouble, words
 
 Open = Callable[..., AppTest]
 KEY = "sk-typed-by-a-visitor-1234567890"
@@ -75,32 +71,3 @@ def test_an_address_that_is_none_is_refused(open_page: Open, own_models: Path) -
     (refused,) = trouble(app)
     assert "must look like `http://127.0.0.1:8000/v1`" in refused
     assert own_models.read_text() == ""
-
-
-@pytest.mark.slow
-def test_a_model_that_everybody_can_have_is_fetched_by_a_button(
-    open_page: Open, own_models: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    may_come = threading.Event()
-
-    def fetched(name: str, on_progress: StepProgress, stop: StopCallback) -> str:
-        on_progress(40_000_000, 93_000_000, "Downloading")
-        assert may_come.wait(30)
-        if stop():
-            raise AnamnesisError("Stopped. What was fetched is kept.")
-        return register.add(register.Entry(name, "hf", model_id=str(own_models.parent)))
-
-    monkeypatch.setattr("pages.kit.get_model.get", fetched)
-    app = open_page("home")
-    assert "Apache-2.0 · 93 MB to fetch, 270 MB on disk" in words(app).replace("\\", "")
-    button(app, "Get SmolLM2-135M-Instruct").click().run()
-    run_until(app, lambda app: any("Downloading: 40 of 93 MB" in bar.text for bar in app.get("progress")))
-    button(app, "Stop").click().run()
-    may_come.set()
-    run_until(app, lambda app: "What was fetched is kept" in words(app))
-    button(app, "Get SmolLM2-135M-Instruct").click().run()
-    run_until(app, lambda app: "SmolLM2-135M-Instruct is ready" in words(app).replace("\\", ""))
-    assert trouble(app) == []
-    live = open_page("live", doctor="hf/smollm2-135m")
-    assert live.selectbox(key="live_doctor").value == "hf/smollm2-135m"
-    assert "Get SmolLM2-135M-Instruct" not in [button.label for button in live.button]

@@ -42,14 +42,6 @@ def _bars(app: AppTest) -> list[dict[str, list[float]]]:
     return [trace for figure in figures for trace in figure["data"] if trace["type"] == "bar"]
 
 
-@pytest.mark.slow
-def test_one_version_is_not_enough(open_page: Callable[..., AppTest]) -> None:
-    app = open_page("monitoring")
-    app.multiselect(key="monitoring_versions").set_value(["mistral_v1_7b"]).run()
-    assert "at least two versions" in words(app)
-    assert not trouble(app)
-
-
 def test_served_models_of_one_run_are_versions_in_the_order_of_their_dates(
     database: Path, open_page: Callable[..., AppTest]
 ) -> None:

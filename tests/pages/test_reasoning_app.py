@@ -17,12 +17,11 @@ from core.frameworks.casting import REFERENCE, CastNames
 from core.frameworks.craftmd import CraftMdSettings
 from core.live.session import Session
 from core.store.database import Store
-from core.store.queries.runs import header_of, runs
 from pages.kit import sessions as live_sessions
 from pages.kit.sessions import WatchedSession
 from tests.core.store.builders import a_call, a_stream
 from tests.support.fake_provider import FakeProvider, running
-from tests.support.pages import button, run_until, trouble, words
+from tests.support.pages import trouble, words
 from tests.support.thinking_aloud import SECRET, THOUGHT, aloud
 
 Open = Callable[..., AppTest]
@@ -121,27 +120,6 @@ def test_live_shows_it_folded_while_it_is_thought_and_afterwards(open_page: Open
     session.finished_at = 2.0
     app.run()
     assert FOLD in folds(app)
-
-
-@pytest.mark.slow
-def test_live_with_a_model_that_thinks_aloud(open_page: Open, provider: FakeProvider) -> None:
-    app = open_page("live")
-    app.selectbox(key="live_doctor").set_value("another model…").run()
-    app.text_input(key="live_doctor_other").set_value("openai/doctor").run()
-    app.text_input(key="live_base_url").set_value(provider.base_url).run()
-    app.selectbox(key="live_effort").set_value("low").run()
-    button(app, "Start the consultation").click().run()
-    run_until(app, lambda a: any(b.label == "New consultation" for b in a.button))
-    assert trouble(app) == []
-    assert FOLD in folds(app)
-    assert thoughts_outside(app) == []
-    efforts = [body.get("reasoning_effort") for body in provider.bodies]
-    assert set(efforts) == {"low", None}, "the effort is the doctor's, not that of the other seats"
-    with Store().read() as cursor:
-        (run,) = runs(cursor)
-        header = header_of(cursor, run.run_id)
-    assert header is not None
-    assert header.settings["reasoning_effort"] == "low"
 
 
 def test_an_effort_is_offered_for_models_alone(open_page: Open) -> None:

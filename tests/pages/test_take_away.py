@@ -16,6 +16,7 @@ from pages.cases.sets import CaseEntry
 from tests.core.export.conversations import fill, read_back
 from tests.core.store.builders import a_case
 from tests.support.pages import trouble, words
+from tests.support.stores import copy_of
 
 LABELS = ["Web page (HTML)", "Text (Markdown)", "Data (JSON)", "Picture (PNG)"]
 
@@ -37,7 +38,7 @@ def running_page() -> None:
 
 @pytest.fixture
 def filled(database: Path) -> Store:
-    return fill(Store(database))
+    return copy_of(fill, database.parent)
 
 
 @pytest.fixture

@@ -81,7 +81,7 @@ def run_until(app: AppTest, condition: Callable[[AppTest], bool], seconds: float
     deadline = time.monotonic() + seconds
     while not condition(app.run()):
         assert time.monotonic() < deadline, f"it did not happen in time; the page says:\n{words(app)}"
-        time.sleep(0.5)
+        time.sleep(0.2)
     return app
 
 

@@ -7,9 +7,10 @@ data names the function that writes them::
     def store(tmp_path: Path) -> Store:
         return copy_of(two_models, tmp_path)
 
-where ``two_models(store)`` writes journals and folds them. For a page, the folder is the parent of ``database``.
-Whatever the function needs else it takes from constants: it is called once, whichever test comes first. ``campaign`` is
-such a function for tests to which any data will do; the fixture ``filled_store`` is a copy of it.
+where ``two_models(store)`` writes journals and folds them. Tests that only read have one copy in common: ``shared``.
+For a page, the folder is the parent of ``database``. Whatever the function needs else it takes from constants: it is
+called once, whichever test comes first. ``campaign`` is such a function for tests to which any data will do; the
+fixture ``filled_store`` is a copy of it.
 """
 
 from __future__ import annotations
@@ -50,6 +51,20 @@ def _made(fill: Callable[[Store], object]) -> tempfile.TemporaryDirectory[str]:
         patch.setenv("ANAMNESIS_DB", str(Path(folder.name) / NAME))
         fill(Store())
     return folder
+
+
+@functools.cache
+def shared(fill: Callable[[Store], object]) -> Store:
+    """Return a copy for all tests of a worker that only read it.
+
+    The file stays open from one test to the next, with what queries remember of an open file.
+    """
+    return copy_of(fill, Path(_folder_of(fill).name))
+
+
+@functools.cache
+def _folder_of(_: Callable[[Store], object]) -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory()
 
 
 def count_unmeasured(store: Store, measure: Measure) -> int:

@@ -14,8 +14,13 @@ ARMS = [("vignette", "frq")]
 FAILURES = ("provider_error", "refused")
 
 
-def write_run(store: Store, run_id: str, verdicts: Sequence[Sequence[Any]], *, trials: int = 0, **header: Any) -> None:
-    """Write a run with the verdicts of each case's trials; it has planned ``trials`` of each case, by default these."""
+def write_run(
+    store: Store, run_id: str, verdicts: Sequence[Sequence[Any]], *, trials: int = 0, folded: bool = True, **header: Any
+) -> None:
+    """Write a run with the verdicts of each case's trials; it has planned ``trials`` of each case, by default these.
+
+    Without ``folded`` only its journal is written, and one fold of the caller reads several.
+    """
     grader = header.get("grader", "openai/g")
     cases = [a_case(number) for number in range(len(verdicts))]
     lines = []
@@ -34,4 +39,5 @@ def write_run(store: Store, run_id: str, verdicts: Sequence[Sequence[Any]], *, t
             )
     settings: Mapping[str, Any] = {"arms": ARMS, "trials": trials or max(map(len, verdicts)), "case_set_hash": "c"}
     write_journal(store.journals, run_id, a_header(run_id, cases, **{**settings, **header}), *lines)
-    fold(store)
+    if folded:
+        fold(store)

@@ -43,7 +43,7 @@ WITHOUT_ROWS = set(
     " rubric_differences rubric_safety served urgency urgency_words".split()
 )
 """Reports of jobs, or of runs, that the study does not have; the judged runs share no case of equal content."""
-PICTURES = 5
+PICTURES = 2
 """As many reports with a severe note are drawn."""
 
 

@@ -12,11 +12,12 @@ from core.store.database import Store
 from tests.core.export.conversations import fill, read_back
 from tests.core.store.builders import a_stream
 from tests.support.release import write_release
+from tests.support.stores import copy_of
 
 
 @pytest.fixture
 def filled(db: Path) -> Store:
-    return fill(Store(db))
+    return copy_of(fill, db.parent)
 
 
 @pytest.mark.slow

@@ -179,10 +179,6 @@ def called(trial: TrialRecord) -> list[Step]:
     return [step for step in steps_of_trial(trial) if step.call is not None]
 
 
-def by_key(trial: TrialRecord) -> dict[str, Step]:
-    return {step.key: step for step in steps_of_trial(trial)}
-
-
 @pytest.mark.slow
 def test_every_call_is_a_step_in_order(played: Played) -> None:
     called_steps = called(played.trial)

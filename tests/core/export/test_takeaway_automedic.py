@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 
@@ -11,19 +11,19 @@ from core.export import reading
 from core.export.document import Document, document_of
 from core.export.forms import to_json
 from core.export.page import to_html, to_markdown
-from core.store.database import Store
 from tests.core.export.conversations import read_back
+from tests.support.stores import copy_of
 from tests.support.tagged import MISUSED, OWN_REPLY, QUERY, STAFF_SAYS, UNTAGGED, misused_events, store_tagged
 
 
-@pytest.fixture
-def document(tmp_path: Path) -> Document:
-    return document_of([MISUSED], store_tagged(Store(tmp_path / "a.duckdb")))
+@pytest.fixture(scope="module")
+def two_conversations(tmp_path_factory: pytest.TempPathFactory) -> Document:
+    return document_of([MISUSED, UNTAGGED], copy_of(store_tagged, tmp_path_factory.mktemp("tagged")))
 
 
 @pytest.fixture
-def two_conversations(tmp_path: Path) -> Document:
-    return document_of([MISUSED, UNTAGGED], store_tagged(Store(tmp_path / "a.duckdb")))
+def document(two_conversations: Document) -> Document:
+    return replace(two_conversations, conversations=two_conversations.conversations[:1])
 
 
 def test_the_doctors_messages_are_read_without_their_tags(document: Document) -> None:

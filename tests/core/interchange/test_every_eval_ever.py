@@ -66,8 +66,8 @@ def result_of_arm(aggregate: dict[str, Any], arm: str = FREE) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_scores_are_those_of_report_accuracy(store: Store, tmp_path: Path) -> None:
-    aggregate, _ = export(store, tmp_path / "out")
+def test_an_export_has_the_scores_answers_judges_and_messages_of_a_run(store: Store, tmp_path: Path) -> None:
+    aggregate, lines = export(store, tmp_path / "out")
     rows = accuracy(store, selection=Selection(runs=[RUN]), interval="bootstrap")
     assert len(aggregate["evaluation_results"]) == len(rows) == 2
     for row in rows:
@@ -75,35 +75,49 @@ def test_scores_are_those_of_report_accuracy(store: Store, tmp_path: Path) -> No
         interval = details["uncertainty"]["confidence_interval"]
         assert (details["score"], interval["lower"], interval["upper"]) == (row.estimate, row.low, row.high)
         assert details["uncertainty"]["num_samples"] == row.n
-    assert result_of_arm(aggregate)["score_details"]["score"] == MEAN
-
-
-@pytest.mark.slow
-def test_lines_give_the_score(store: Store, tmp_path: Path) -> None:
-    _, lines = export(store, tmp_path / "out")
+    free = result_of_arm(aggregate)
+    assert free["score_details"]["score"] == MEAN
     by_case = defaultdict(list)
     for line in lines:
         if line["evaluation_result_id"] == FREE:
             by_case[line["sample_id"]].append(line["evaluation"]["score"])
     assert sum(map(len, by_case.values())) == COUNTED
     assert np.mean([np.mean(scores) for scores in by_case.values()]) == MEAN
-
-
-@pytest.mark.slow
-def test_excluded_answer_has_no_line_and_is_counted_by_reason(store: Store, tmp_path: Path) -> None:
-    aggregate, lines = export(store, tmp_path / "out")
+    # an excluded answer has no line, and is counted by its reason
     failed = [line for line in lines if line["metadata"]["trial_id"] == f"{RUN}/3/0"]
     assert [line["evaluation_result_id"] for line in failed] == ["vignette:mcq"]
-    details = result_of_arm(aggregate)["score_details"]["details"]
+    details = free["score_details"]["details"]
     assert details["excluded_provider_error"] == details["n_excluded"] == str(EXCLUDED)
     assert aggregate["detailed_evaluation_results"]["total_rows"] == len(lines) == 8 + COUNTED
-
-
-@pytest.mark.slow
-def test_refusal_in_words_counts_as_not_correct(store: Store, tmp_path: Path) -> None:
-    _, lines = export(store, tmp_path / "out")
+    # a refusal in words is an answer that is not correct
     (refusal,) = [line for line in lines if line["metadata"]["verdict"] == "refused_in_words"]
     assert refusal["evaluation"] == {"score": 0.0, "is_correct": False, "num_turns": 5, "tool_calls_count": 0}
+    detail = aggregate["detailed_evaluation_results"]
+    content = (tmp_path / "out" / detail["file_path"]).read_bytes()
+    assert detail["file_path"].startswith("data/craftmd-ours/openai/gpt-4o/")
+    assert detail["checksum"] == hashlib.sha256(content).hexdigest()
+    scoring = free["metric_config"]["llm_scoring"]
+    assert [judge["model_info"]["id"] for judge in scoring["judges"]] == ["openai/g"]
+    assert load_pack("craftmd").prompts["grader_judge"].source in scoring["input_prompt"]
+    assert "llm_scoring" not in result_of_arm(aggregate, "vignette:mcq")["metric_config"]
+    (line,) = [
+        line for line in lines if line["metadata"]["trial_id"] == f"{RUN}/1/0" and line["evaluation_result_id"] == FREE
+    ]
+    assert [(m["role"], m["content"]) for m in line["messages"]] == [
+        ("assistant", "Hello, what brings you in?"),
+        ("user", "A lump on my neck since 1 weeks."),
+        ("assistant", "Does it itch?"),
+        ("user", "Which diagnosis is most likely?"),
+        ("assistant", "Eczema"),
+    ]
+    assert line["messages"][-1]["reasoning_trace"] == "It itches."
+    assert line["answer_attribution"][0]["turn_idx"] == 4
+    assert line["answer_attribution"][0]["extracted_value"] == "eczema"
+    assert line["answer_attribution"][0]["extraction_method"] == "llm_judge"
+    # one message of the dialogue (10 + 3 tokens), and the call for the answer (20 + 5, of which 1 for reasoning)
+    assert line["token_usage"] == {
+        "input_tokens": 30, "output_tokens": 8, "total_tokens": 38, "reasoning_tokens": 1,
+    }  # fmt: skip
 
 
 @pytest.mark.slow
@@ -143,47 +157,6 @@ def test_equal_answers_give_equal_files_and_a_new_verdict_others(store: Store, t
     write_journal(store.journals, RUN, grades(f"{RUN}/2/1", graded("correct", at=20.0), run_id=RUN))
     fold(store)
     assert not set(files("third")) & set(first)
-
-
-@pytest.mark.slow
-def test_file_names_the_place_and_checksum_of_its_lines(store: Store, tmp_path: Path) -> None:
-    aggregate, _ = export(store, tmp_path / "out")
-    detail = aggregate["detailed_evaluation_results"]
-    content = (tmp_path / "out" / detail["file_path"]).read_bytes()
-    assert detail["file_path"].startswith("data/craftmd-ours/openai/gpt-4o/")
-    assert detail["checksum"] == hashlib.sha256(content).hexdigest()
-
-
-@pytest.mark.slow
-def test_messages_and_tokens_of_an_answer(store: Store, tmp_path: Path) -> None:
-    _, lines = export(store, tmp_path / "out")
-    (line,) = [
-        line for line in lines if line["metadata"]["trial_id"] == f"{RUN}/1/0" and line["evaluation_result_id"] == FREE
-    ]
-    assert [(m["role"], m["content"]) for m in line["messages"]] == [
-        ("assistant", "Hello, what brings you in?"),
-        ("user", "A lump on my neck since 1 weeks."),
-        ("assistant", "Does it itch?"),
-        ("user", "Which diagnosis is most likely?"),
-        ("assistant", "Eczema"),
-    ]
-    assert line["messages"][-1]["reasoning_trace"] == "It itches."
-    assert line["answer_attribution"][0]["turn_idx"] == 4
-    assert line["answer_attribution"][0]["extracted_value"] == "eczema"
-    assert line["answer_attribution"][0]["extraction_method"] == "llm_judge"
-    # one message of the dialogue (10 + 3 tokens), and the call for the answer (20 + 5, of which 1 for reasoning)
-    assert line["token_usage"] == {
-        "input_tokens": 30, "output_tokens": 8, "total_tokens": 38, "reasoning_tokens": 1,
-    }  # fmt: skip
-
-
-@pytest.mark.slow
-def test_judges_and_their_prompts_stand_with_the_arms_they_judged(store: Store, tmp_path: Path) -> None:
-    aggregate, _ = export(store, tmp_path / "out")
-    scoring = result_of_arm(aggregate)["metric_config"]["llm_scoring"]
-    assert [judge["model_info"]["id"] for judge in scoring["judges"]] == ["openai/g"]
-    assert load_pack("craftmd").prompts["grader_judge"].source in scoring["input_prompt"]
-    assert "llm_scoring" not in result_of_arm(aggregate, "vignette:mcq")["metric_config"]
 
 
 def test_texts_of_a_case_without_an_open_licence_are_withheld(store: Store, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -53,11 +54,16 @@ def empty(tmp_path: Path) -> Store:
     return Store(tmp_path / "to" / "anamnesis.duckdb")
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("log")
+    write_log(copy_of(logged_study, folder), RUN, folder / "log.json")
+    return folder / "log.json"
+
+
 @pytest.fixture
-def log(study: Store, tmp_path: Path) -> Path:
-    path = tmp_path / "log.json"
-    write_log(study, RUN, path)
-    return path
+def log(written: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(written, tmp_path))
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -87,7 +93,10 @@ def test_a_verdict_is_a_letter_and_an_excluded_one_is_unscored(log: Path) -> Non
     assert [values["t10"], values["t11"], values["t30"]] == ["C", "I", "C"]
     assert all(isinstance(values[uuid], float) and math.isnan(values[uuid]) for uuid in ("t20", "t21", "t31"))
     # NaN stands as Inspect writes it, which is no strict JSON
-    assert '"value": NaN' in log.read_text(encoding="utf-8")
+    text = log.read_text(encoding="utf-8")
+    assert '"value": NaN' in text
+    assert "u:p@" not in text
+    assert "Grace" not in text, "who started the run"
     reasons = {uuid: of_trial["multi_turn_frq"].get("reason") for uuid, of_trial in scores.items()}
     assert reasons == {
         "t10": None, "t11": None, "t30": None, "t20": "provider_error", "t21": "refusal", "t31": "provider_error",
@@ -135,12 +144,6 @@ def test_a_log_has_the_conversation_its_reasoning_and_its_usage(log: Path) -> No
     assert by_trial(content)["t31"]["error"]["message"] == "the server is down"
     assert content["eval"]["model_roles"]["grader"] == {"model": "openai/g"}
     assert content["eval"]["model_generate_config"] == {"temperature": 0.5}
-
-
-def test_a_log_has_no_password_and_not_who_started_the_run(log: Path) -> None:
-    text = log.read_text(encoding="utf-8")
-    assert "u:p@" not in text
-    assert "Grace" not in text
 
 
 def test_a_log_read_into_an_empty_database_has_the_same_messages_verdicts_and_figures(
@@ -221,14 +224,14 @@ def test_a_branch_comes_back_as_a_conversation_that_no_figure_counts(empty: Stor
     assert len(accuracy(empty, selection=Selection(runs=["fork-1"]))) > 0
 
 
-@pytest.mark.parametrize("run_id", ["../outside", "/tmp/x", "", "a\0b", 7])
-def test_a_log_cannot_name_a_folder_outside_the_journals(empty: Store, log: Path, run_id: object) -> None:
+def test_a_log_cannot_name_a_folder_outside_the_journals(empty: Store, log: Path) -> None:
     content = read(log)
-    content["eval"]["metadata"]["anamnesis"]["run"]["run_id"] = run_id
-    log.write_text(json.dumps(content), encoding="utf-8")
-    with pytest.raises(AnamnesisError, match="is no id"):
-        import_log(empty, log, ArchiveLimits())
-    assert not empty.journals.exists() or not list(empty.journals.iterdir())
+    for run_id in ("../outside", "/tmp/x", "", "a\0b", 7):
+        content["eval"]["metadata"]["anamnesis"]["run"]["run_id"] = run_id
+        log.write_text(json.dumps(content), encoding="utf-8")
+        with pytest.raises(AnamnesisError, match="is no id"):
+            import_log(empty, log, ArchiveLimits())
+        assert not empty.journals.exists() or not list(empty.journals.iterdir()), run_id
 
 
 def test_trials_of_a_log_that_are_stored_elsewhere_are_refused(study: Store, log: Path) -> None:

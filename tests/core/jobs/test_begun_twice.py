@@ -141,23 +141,6 @@ def a_campaign(provider: FakeProvider) -> Campaign:
     return plan(CASES, arms=CHOICES, base_url=provider.base_url)
 
 
-def test_the_page_does_not_start_a_second_copy(doctor: FakeProvider) -> None:
-    header = header_of(a_campaign(doctor), registry())
-    go_on = hold(doctor)
-    start(header, 2, None)
-    wait_until(lambda: is_running(header.run_id))
-    wait_until(lambda: len(doctor.requests) >= 1)
-    twin = header_of(a_campaign(doctor), registry(), now=header.created_at + 5)
-    assert (twin.fingerprint, twin.run_id == header.run_id) == (header.fingerprint, False)
-    with pytest.raises(AnamnesisError, match=header.run_id):
-        start(twin, 2, None)
-    go_on.set()
-    wait_until(lambda: len(raw_trials(header.run_id)) == CASES)
-    wait_until(lambda: not is_running(header.run_id))
-    assert_each_case_was_asked(doctor, 1)
-    begin(twin)  # a finished run can be played again
-
-
 def _begin_together(barrier: threading.Barrier, headers: list[RunHeader], outcomes: list[tuple[bool, str]]) -> None:
     for header in headers:
         barrier.wait(60)

@@ -54,7 +54,7 @@ FIRST_LANE = (
     "400 with the key in base64", "a gzip bomb", "usage is huge", "a Cyrillic letter in its words",
 )  # fmt: skip
 """One of each kind, through CRAFT-MD; all others, and all through the other seats, are slow."""
-ELSEWHERE = ("an empty reply", "400 with the key in base64", "usage is huge")
+ELSEWHERE = ("400 with the key in base64",)
 
 
 def right_reply(body: dict[str, Any]) -> str:

@@ -34,6 +34,7 @@ from core.store.selection import Selection
 from tests.core.measures.experts.reviews import a_review, store_conversations
 from tests.support.fake_provider import FakeProvider, running
 from tests.support.replies import prompt_of
+from tests.support.stores import NAME, copy_of
 
 FORM = """
 title: Manners
@@ -61,10 +62,10 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANAMNESIS_MODELS"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(keys, "SECRETS", tmp_path / "secrets.toml")
-    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "a.duckdb"))
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / NAME))
     (tmp_path / "forms").mkdir()
     (tmp_path / "forms" / "manners.yaml").write_text(FORM)
-    return store_conversations(Store(tmp_path / "a.duckdb"))
+    return copy_of(store_conversations, tmp_path)
 
 
 @pytest.fixture

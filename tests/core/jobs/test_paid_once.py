@@ -121,8 +121,10 @@ def test_an_interrupted_run_repeats_only_the_request_in_flight(
     whole = a_campaign(all_seats)
     go(whole)
     unbroken, right = len(all_seats.requests), verdicts(whole)
+    data = journal_path(whole.run_id).read_bytes()
+    assert data.count(b'"finish_reason"') == unbroken, "a call is in the journal once"
     assert {verdict for graded in right.values() for *_, verdict in graded} >= {"correct", "incorrect"}
-    for number in (1, 4, 9, unbroken // 2, unbroken - 1):
+    for number in (1, unbroken // 2, unbroken - 1):
         header = a_campaign(all_seats, seed=number)
         all_seats.requests.clear()
         with monkeypatch.context() as patch:
@@ -144,7 +146,7 @@ def test_an_interrupted_run_repeats_only_the_request_in_flight(
         ]
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(5, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [1, pytest.param(5, marks=pytest.mark.slow)])
 def test_a_killed_run_pays_for_no_reply_twice(all_seats: FakeProvider, db: Path, kills: int) -> None:
     whole = a_campaign(all_seats, cases=4)
     go(whole)
@@ -199,13 +201,6 @@ def test_the_calls_of_an_unfinished_trial_count_once(all_seats: FakeProvider, mo
     with JournalWriter(journal_path(header.run_id)) as journal:
         journal.append(DeletedLine(run_id=header.run_id, trial_id=trial_lines(header.run_id)[0].trial_id))
     assert spent() == (made, made * TOKENS)
-
-
-def test_a_call_is_in_the_journal_once(all_seats: FakeProvider) -> None:
-    header = a_campaign(all_seats)
-    go(header)
-    data = journal_path(header.run_id).read_bytes()
-    assert data.count(b'"finish_reason"') == len(all_seats.requests)
 
 
 def test_a_budget_holds_across_resumes(all_seats: FakeProvider, priced: Path) -> None:

@@ -18,7 +18,7 @@ from core.store.fold import fold
 from core.store.queries.answers import case_scores
 from core.store.selection import Selection
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, grades, invalid, write_journal
-from tests.support.stores import copy_of
+from tests.support.stores import copy_of, shared
 
 FRQ = ("multi_turn", "frq")
 
@@ -52,35 +52,40 @@ def filled(tmp_path: Path) -> Store:
     return copy_of(fill, tmp_path)
 
 
+@pytest.fixture
+def unchanged() -> Store:
+    return shared(fill)
+
+
 def only(rows: list[Row]) -> Row:
     assert len(rows) == 1
     return rows[0]
 
 
-def test_the_mean_is_over_trials_then_over_cases(filled: Store) -> None:
-    row = only(accuracy(filled))
+def test_the_mean_is_over_trials_then_over_cases(unchanged: Store) -> None:
+    row = only(accuracy(unchanged))
     assert (row["model"], row["format"], row["question_type"]) == ("openai/a", "multi_turn", "frq")
     assert row.estimate == pytest.approx((1 / 2 + 2 / 3) / 2)  # trials pooled would give 3/5
     assert (row.n, row["n_trials"], row["n_excluded"], row["n_cases_excluded"]) == (2, 5, 3, 1)
     assert row.excluded == {"provider_error": 1, "refused": 1, "ungradable": 1}
 
 
-def test_the_interval_resamples_cases(filled: Store) -> None:
+def test_the_interval_resamples_cases(unchanged: Store) -> None:
     # the resamples of the case scores 1/2 and 2/3 have the means 1/2, 7/12 (twice) and 2/3
     for kind in ("bootstrap", "exact"):
-        row = only(accuracy(filled, interval=kind))
+        row = only(accuracy(unchanged, interval=kind))
         assert (row.low, row.high) == pytest.approx((1 / 2, 2 / 3))
-    normal = only(accuracy(filled, interval="normal"))
+    normal = only(accuracy(unchanged, interval="normal"))
     assert normal.low == pytest.approx(7 / 12 - 12.7062 / 12, abs=1e-4)  # t(0.975, 1) = 12.7062
 
 
-def test_groups_are_specialties_or_data_sets(filled: Store) -> None:
-    by_specialty = accuracy(filled, "specialty")
+def test_groups_are_specialties_or_data_sets(unchanged: Store) -> None:
+    by_specialty = accuracy(unchanged, "specialty")
     assert [(r["group"], r.estimate, r.n) for r in by_specialty] == [
         ("Cardiology", pytest.approx(2 / 3), 1),
         ("Dermatology", 0.5, 1),
     ]
-    other, own = accuracy(filled, "dataset")
+    other, own = accuracy(unchanged, "dataset")
     assert own.n == 2
     assert (other["group"], other.estimate, other.low, other.high, other.n) == ("other", None, None, None, 0)
     assert other.excluded == {"refused": 1, "ungradable": 1}
@@ -141,8 +146,8 @@ def test_runs_of_one_model_are_pooled_by_case(filled: Store) -> None:
     assert row.n == 2
 
 
-def test_case_scores_count_correct_and_counted_trials(filled: Store) -> None:
-    with filled.read() as cursor:
+def test_case_scores_count_correct_and_counted_trials(unchanged: Store) -> None:
+    with unchanged.read() as cursor:
         scores = case_scores(cursor)
     assert [(s.case_key, s.correct, s.counted, s.score) for s in scores] == [
         ("ours/1", 1, 2, 0.5),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,7 +24,7 @@ from core.store.fold import fold
 from core.store.selection import Selection
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, grades, invalid, write_journal
 from tests.support.behind import faults_of
-from tests.support.stores import copy_of
+from tests.support.stores import shared
 
 ARMS = [("vignette", "frq"), ("multi_turn", "frq"), ("multi_turn", "mcq")]
 ON_VIGNETTE: dict[int, tuple[Verdict, Verdict]] = {
@@ -106,8 +105,8 @@ def mixed(store: Store) -> None:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return copy_of(mixed, tmp_path)
+def store() -> Store:
+    return shared(mixed)
 
 
 RESULTS: list[tuple[Metric, dict[str, Any], Selection]] = [

@@ -16,7 +16,7 @@ from core.store.queries.answers import conversation_endings
 from core.store.selection import Selection
 from tests.core.store.builders import Ended, Utterance, a_case, a_header, a_trial, answered, write_journal
 from tests.support.intervals import beta_bounds
-from tests.support.stores import copy_of
+from tests.support.stores import shared
 
 COPY = os.environ.get("ANAMNESIS_CRAFTMD_RELEASE")
 
@@ -51,8 +51,8 @@ def fill(store: Store) -> None:
 
 
 @pytest.fixture
-def filled(tmp_path: Path) -> Store:
-    return copy_of(fill, tmp_path)
+def filled() -> Store:
+    return shared(fill)
 
 
 def read(store: Store):

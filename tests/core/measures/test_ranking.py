@@ -18,7 +18,7 @@ from core.store.fold import fold
 from core.store.queries.answers import CaseScore
 from core.store.selection import Selection
 from tests.core.store.builders import a_call, a_case, a_header, a_trial, answered, graded, invalid, write_journal
-from tests.support.stores import copy_of
+from tests.support.stores import copy_of, shared
 
 CASES = 10
 _CALL = iter(range(10_000))
@@ -89,6 +89,11 @@ def store(tmp_path: Path) -> Store:
     return copy_of(fill, tmp_path)
 
 
+@pytest.fixture
+def unchanged() -> Store:
+    return shared(fill)
+
+
 def ranked(store: Store, selection: Selection | None = None, **options: object) -> Result:
     chosen = selection or Selection(formats=("multi_turn",))
     return result_of(report, MetricRequest(store, chosen), {"rank": True, **options})
@@ -98,8 +103,8 @@ def by_doctor(result: Result) -> dict[str, Row]:
     return {row.label["model"].partition("/")[2].partition(" ")[0]: row for row in result.figures}
 
 
-def test_the_ranking_by_hand(store: Store) -> None:
-    rows = by_doctor(ranked(store))
+def test_the_ranking_by_hand(unchanged: Store) -> None:
+    rows = by_doctor(ranked(unchanged))
     # case 1 counts for thrifty no more, and the pilot has two cases: four conditions on nine cases are compared
     assert list(rows) == ["good", "thrifty", "bad", "rule"]
     assert {row.n for row in rows.values()} == {9}
@@ -112,22 +117,22 @@ def test_the_ranking_by_hand(store: Store) -> None:
     assert rows["rule"].more["p_adjusted"] == pytest.approx(6 * 2 / 2**9)
 
 
-def test_the_cost_is_that_of_the_doctors_messages(store: Store) -> None:
-    rows = by_doctor(ranked(store))
+def test_the_cost_is_that_of_the_doctors_messages(unchanged: Store) -> None:
+    rows = by_doctor(ranked(unchanged))
     assert [row.more["cost_usd"] for row in rows.values()] == pytest.approx([0.3, 0.1, 0.2, 0])
     assert [row.more["turns"] for row in rows.values()] == [3, 1, 4, 2]
     assert [row.more["seconds"] for row in rows.values()] == [6, 2, 2, None]
 
 
-def test_failures_of_the_provider_are_counted_and_never_wrong(store: Store) -> None:
-    rows = by_doctor(ranked(store))
+def test_failures_of_the_provider_are_counted_and_never_wrong(unchanged: Store) -> None:
+    rows = by_doctor(ranked(unchanged))
     assert rows["thrifty"].more["provider_failures"] == 1
     assert rows["thrifty"].excluded == {"provider_error": 1}
     assert rows["bad"].more["without_diagnosis"] == 1
 
 
-def test_an_unknown_price_is_not_a_price_of_nothing(store: Store) -> None:
-    result = ranked(store, shared_cases=True)
+def test_an_unknown_price_is_not_a_price_of_nothing(unchanged: Store) -> None:
+    result = ranked(unchanged, shared_cases=True)
     rows = by_doctor(result)
     assert {row.n for row in rows.values()} == {2}
     assert rows["pilot"].more["cost_usd"] is None
@@ -145,14 +150,14 @@ def test_conversations_without_stored_calls_have_no_known_cost(tmp_path: Path) -
     ] * 2
 
 
-def test_who_is_left_out_is_named(store: Store) -> None:
-    result = ranked(store)
+def test_who_is_left_out_is_named(unchanged: Store) -> None:
+    result = ranked(unchanged)
     (note,) = [note for note in result.warnings if "openai/pilot" in note.models and "Not ranked" in note.text]
     assert "2 cases" in note.text
 
 
-def test_arms_are_never_pooled(store: Store) -> None:
-    rows = ranked(store, Selection()).figures
+def test_arms_are_never_pooled(unchanged: Store) -> None:
+    rows = ranked(unchanged, Selection()).figures
     arms = {(row.label["format"], row.label["question_type"]) for row in rows}
     assert arms == {("vignette", "mcq"), ("multi_turn", "frq")}
     # the question about the vignette was not asked in the conversation: it has no cost of a conversation
@@ -172,9 +177,9 @@ def test_frameworks_are_ranked_apart(store: Store) -> None:
     assert {row.n for row in rows if row.label["framework"] == of_framework["openai/x"]} == {4}
 
 
-def test_one_condition_is_no_ranking(store: Store) -> None:
+def test_one_condition_is_no_ranking(unchanged: Store) -> None:
     with pytest.raises(AnamnesisError, match="two conditions"):
-        ranked(store, Selection(models=("openai/good",)))
+        ranked(unchanged, Selection(models=("openai/good",)))
 
 
 def scores(**cases: Iterable[int]) -> dict[str, dict[str, CaseScore]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from core.measures.accuracy import accuracy
@@ -24,7 +22,7 @@ from tests.core.store.builders import (
     invalid,
     write_journal,
 )
-from tests.support.stores import copy_of
+from tests.support.stores import shared
 
 CONCLUSION = "**Final Diagnosis:** Eczema"
 QUESTION = "Does it itch?"
@@ -62,8 +60,8 @@ def fill(store: Store) -> None:
 
 
 @pytest.fixture
-def filled(tmp_path: Path) -> Store:
-    return copy_of(fill, tmp_path)
+def filled() -> Store:
+    return shared(fill)
 
 
 def rescored(store: Store, format_: str = "multi_turn") -> dict[str, Row]:

@@ -81,7 +81,7 @@ async def _outcome_of(data: bytes) -> Completion | ProviderError:
     return last
 
 
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(reply=_REPLY)
 def test_a_call_ends_for_any_reply(reply: tuple[bytes, list[bytes], bytes]) -> None:
     check(reply)

@@ -276,45 +276,6 @@ def test_with_cases_includes_them_whatever_the_licence(closed_db: Path, tmp_path
     assert all(word in inside for word in SECRET_WORDS)
 
 
-@pytest.mark.usefixtures("one_figure")
-def test_keys_and_credentials_of_addresses_stay_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
-    store, case = Store(), a_case(1, licence="MIT")
-    settings = {"base_url": "https://me:pass-word@models.example/v1?key=in-the-address", "max_messages": 30}
-    call = a_call("c1", error=f"401 for https://models.example/v1?token=in-the-error with {KEY}").call
-    reply = ReplyLine(run_id="run", trial_id="run/1/0", unit="run/1/0", key="k", number=0, place=0, call=call)
-    write_journal(store.journals, "run", a_header("run", [case], settings=settings, visitor="dr.who"), reply, a_trial())
-    make_bundle(store, ["run"], tmp_path / "study.zip")
-    inside = texts_in(tmp_path / "study.zip")
-    for private in (KEY, "pass-word", "in-the-address", "in-the-error", "dr.who", str(tmp_path)):
-        assert private not in inside
-    assert "https://models.example/v1" in inside
-
-
-@pytest.mark.usefixtures("one_figure")
-def test_a_deleted_conversation_does_not_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
-    store, case = Store(), a_case(1, licence="MIT")
-    reply = ReplyLine(
-        run_id="run",
-        trial_id="run/1/1",
-        unit="run/1/1",
-        key="k",
-        number=0,
-        place=0,
-        call=a_call("c9", response="I should not have said this.").call,
-    )
-    kept, deleted = a_trial(), a_trial(trial_id="run/1/1", trial=1)
-    lines = (kept, reply, deleted, DeletedLine(run_id="run", trial_id="run/1/1"))
-    write_journal(store.journals, "run", a_header("run", [case]), *lines)
-    make_bundle(store, ["run"], tmp_path / "study.zip")
-    inside = texts_in(tmp_path / "study.zip")
-    assert "I should not have said this." not in inside
-    assert "A lump on my NECK." in inside
-    assert verify_bundle(tmp_path / "study.zip").sound
-
-
 def review(store: Store, name: str, run: str, *, unblinded: bool) -> None:
     items = [f"talk:{run}/{n}/0" for n in range(1, 4)]
     plan = {"kind": "conversations", "number": 3, "annotators": ["Ann", "Bob"]}
@@ -355,7 +316,10 @@ def with_licence(store: Store, licence: str) -> None:
 
 
 @pytest.mark.usefixtures("one_figure")
-def test_blinded_reviews_and_those_of_other_runs_stay_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_blinded_reviews_other_runs_and_deleted_conversations_stay_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
     store = copy_of(openly_licensed, tmp_path)
     review(store, "opened", "run-a", unblinded=True)
@@ -364,14 +328,26 @@ def test_blinded_reviews_and_those_of_other_runs_stay_here(tmp_path: Path, monke
     plan = {"line_id": "p", "kind": "plan", "at": 1.0, "what": {"name": "of version 0.5"}}
     with journal_path("people", store.journals).open("ab") as journal:
         journal.write(orjson.dumps({"type": "written", **plan}) + b"\n")
-    made = make_bundle(store, ["run-a"], tmp_path / "study.zip")
+    settings = {"base_url": "https://me:pass-word@models.example/v1?key=in-the-address", "max_messages": 30}
+    failed = a_call("c1", error=f"401 for https://models.example/v1?token=in-the-error with {KEY}").call
+    regretted = a_call("c9", response="I should not have said this.").call
+    replies = [
+        ReplyLine(run_id="run", trial_id=trial, unit=trial, key="k", number=0, place=0, call=call)
+        for trial, call in (("run/1/0", failed), ("run/1/1", regretted))
+    ]
+    lines = (*replies, a_trial(), a_trial(trial_id="run/1/1", trial=1), DeletedLine(run_id="run", trial_id="run/1/1"))
+    write_journal(store.journals, "run", a_header("run", [a_case(1)], settings=settings, visitor="dr.who"), *lines)
+    made = make_bundle(store, ["run-a", "run"], tmp_path / "study.zip")
     inside = texts_in(tmp_path / "study.zip")
     assert "Reviews not unblinded: 1." in made.manifest.left_out
-    assert "a remark in opened" in inside
-    assert "a remark in blinded" not in inside
-    assert "a remark in of-b" not in inside
-    assert "of version 0.5" not in inside
-    assert "openai/b" not in inside
+    stays = (
+        *("a remark in blinded", "a remark in of-b", "of version 0.5", "openai/b", "I should not have said this."),
+        *(KEY, "pass-word", "in-the-address", "in-the-error", "dr.who", str(tmp_path)),
+    )
+    assert [words for words in stays if words in inside] == []
+    leaves = ("a remark in opened", "https://models.example/v1", "A lump on my NECK.")
+    assert [words for words in leaves if words not in inside] == []
+    assert verify_bundle(tmp_path / "study.zip").sound
 
 
 @pytest.mark.usefixtures("one_figure")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +22,7 @@ from tests.core.store.builders import a_header, a_trial, write_journal
 from tests.support.fake_provider import running
 from tests.support.judged_rubric import CASES, RUBRIC, overlooks, store_judged
 from tests.support.rubric_judges import judge
+from tests.support.stores import copy_of
 from tests.support.two_doctors import write_run
 
 N = 60
@@ -39,25 +39,65 @@ def of(store: Store, rule: GateRule = RULE) -> GateResult:
     return gate(store, run_side(store, "new"), run_side(store, "old"), rule)
 
 
-def test_a_run_as_good_as_the_reference_passes(store: Store) -> None:
-    write_run(store, "old", verdicts(10), **OLD)
-    write_run(store, "new", [*verdicts(10)[1:], ["incorrect"]], **NEW)  # the tenth case improves, the last gets worse
-    result = of(store)
+INCOMPARABLE: list[tuple[dict[str, Any], str]] = [
+    ({"case_set_hash": "d"}, "differ in case set (d against c)"),
+    ({"grader": "openai/h"}, "differ in grader"),
+    ({"settings": {"max_messages": 20}}, "differ in cap (20 against 30)"),
+    ({"prompt_hash": "i"}, "differ in prompts"),
+    ({"trials": 2}, "is unfinished: 20 of 40 trials."),
+    ({"arms": [("vignette", "mcq")]}, "has no answers in vignette:frq."),
+]
+"""What a run has that makes it incomparable with the run "short" → words of the reason."""
+
+
+def many_runs(store: Store) -> None:
+    """References and runs to compare with them, which are read one by one."""
+    stated = Hypothesis(text="It is as good.", primary="vignette:mcq", margin=0.2)
+    own = Hypothesis(text="New is as good.", primary="vignette:frq", margin=0.5)
+    old = {"created_at": 1.0}
+    runs: dict[str, tuple[list[list[str]], dict[str, Any]]] = {
+        "old": (verdicts(0), old),
+        "ten": (verdicts(10), old),
+        "short": (verdicts(0, 20), old),
+        "nineteen": (verdicts(0, 19), old),
+        "useless": (verdicts(20, 20), {**old, "doctor": "openai/later"}),
+        "few": (verdicts(18, 20), old),
+        "as_good": ([*verdicts(10)[1:], ["incorrect"]], {}),  # the tenth case improves, the last gets worse
+        "right": (verdicts(0), {}),
+        "far": (verdicts(20), {"hypothesis": own}),
+        "between": (verdicts(5), {}),
+        "failed_7": ([["provider_error"]] * 7 + verdicts(0)[7:], {}),
+        "failed_6": ([["provider_error"]] * 6 + verdicts(0)[6:], {}),
+        "also_nineteen": (verdicts(0, 19), {}),
+        "later": (verdicts(20, 20), {"created_at": 0.5}),
+        "low": (verdicts(18, 20), {"hypothesis": stated}),
+        **{f"other_{n}": (verdicts(0, 20), changes) for n, (changes, _) in enumerate(INCOMPARABLE)},
+    }
+    for run_id, (given, header) in runs.items():
+        written: dict[str, Any] = {"doctor": f"openai/{run_id}", "created_at": 2.0, **header}
+        write_run(store, run_id, given, folded=False, **written)
+    fold(store)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return copy_of(many_runs, tmp_path_factory.mktemp("runs"))
+
+
+def compared(store: Store, new: str, reference: str, margin: float = 0.1) -> GateResult:
+    return gate(store, run_side(store, new), run_side(store, reference), GateRule("vignette:frq", margin=margin))
+
+
+def test_a_run_as_good_as_the_reference_passes_a_worse_one_fails_and_one_in_between_is_not_decided(runs: Store) -> None:
+    result = compared(runs, "as_good", "ten")
     assert (result.verdict, result.status) == ("pass", 0)
-    compared = result.comparison
-    assert compared is not None
-    assert (compared.n, compared.improved, compared.regressed) == (N, 1, 1)
-    assert (compared.first_mean, compared.second_mean) == (pytest.approx(50 / 60), pytest.approx(50 / 60))
+    assert result.comparison is not None
+    assert (result.comparison.n, result.comparison.improved, result.comparison.regressed) == (N, 1, 1)
+    means = result.comparison.first_mean, result.comparison.second_mean
+    assert means == (pytest.approx(50 / 60), pytest.approx(50 / 60))
     assert result.interval is not None
     assert -0.1 < result.interval.low < 0 < result.interval.high
-
-
-def test_a_run_that_is_far_worse_fails_and_one_in_between_is_not_decided(store: Store) -> None:
-    write_run(store, "old", verdicts(0), **OLD)
-    write_run(store, "new", verdicts(20), **NEW)
-    assert (of(store).verdict, of(store).status) == ("fail", 1)
-    write_run(store, "between", verdicts(5), **{**NEW, "doctor": "openai/other"})
-    result = gate(store, run_side(store, "between"), run_side(store, "old"), RULE)
+    result = compared(runs, "between", "old")
     assert (result.verdict, result.status) == ("cannot say", 2)
     assert "contains −0.1" in result.reason
 
@@ -82,21 +122,10 @@ def test_two_runs_of_one_doctor_with_the_same_seeds_are_compared(store: Store) -
     assert (result.verdict, result.comparison and result.comparison.regressed) == ("fail", 20)
 
 
-def test_runs_that_cannot_be_compared_are_not_decided(store: Store) -> None:
-    table: list[tuple[dict[str, Any], str]] = [
-        ({"case_set_hash": "d"}, "differ in case set (d against c)"),
-        ({"grader": "openai/h"}, "differ in grader"),
-        ({"settings": {"max_messages": 20}}, "differ in cap (20 against 30)"),
-        ({"prompt_hash": "i"}, "differ in prompts"),
-        ({"trials": 2}, "is unfinished: 20 of 40 trials."),
-        ({"arms": [("vignette", "mcq")]}, "has no answers in vignette:frq."),
-    ]
-    write_run(store, "old", verdicts(0, 20), **OLD)
-    for number, (header, _) in enumerate(table):
-        write_run(store, f"new{number}", verdicts(0, 20), **{**NEW, "doctor": f"openai/new{number}", **header})
-    wrong = []
-    for number, (_, words) in enumerate(table):
-        result = gate(store, run_side(store, f"new{number}"), run_side(store, "old"), RULE)
+def test_runs_that_cannot_be_compared_are_not_decided(runs: Store) -> None:
+    reference, wrong = run_side(runs, "short"), []
+    for number, (_, words) in enumerate(INCOMPARABLE):
+        result = gate(runs, run_side(runs, f"other_{number}"), reference, RULE)
         if (result.verdict, result.comparison) != ("cannot say", None) or words not in result.reason:
             wrong.append((words, result))
     assert wrong == []
@@ -110,57 +139,42 @@ def test_a_patient_who_says_nothing_in_the_arm_and_parts_under_test_may_differ(s
     assert of(store, GateRule("vignette:frq", margin=0.1, under_test=("prompts",))).verdict == "pass"
 
 
-def test_notes_say_where_the_test_says_little(store: Store) -> None:
-    stated = Hypothesis(text="It is as good.", primary="vignette:mcq", margin=0.2)
-    write_run(store, "old", verdicts(20, 20), **{**OLD, "doctor": "openai/new"})
-    write_run(store, "new", verdicts(20, 20), **{**NEW, "created_at": 0.5})
-    write_run(store, "few", verdicts(18, 20), **{**OLD, "doctor": "openai/few"})
-    write_run(store, "low", verdicts(18, 20), hypothesis=stated, **{**NEW, "doctor": "openai/low"})
-    severe = {note.kind: note.severity == "high" for note in of(store).notes}
+def test_notes_say_where_the_test_says_little(runs: Store) -> None:
+    severe = {note.kind: note.severity == "high" for note in compared(runs, "later", "useless").notes}
     assert severe.items() >= {("useless", True), ("order", True), ("condition", False), ("hypothesis", False)}
-    few, low = run_side(store, "few"), run_side(store, "low")
-    notes = {note.kind: note for note in gate(store, low, few, RULE).notes}
+    few, low = run_side(runs, "few"), run_side(runs, "low")
+    notes = {note.kind: note for note in gate(runs, low, few, RULE).notes}
     assert "the reference has 0.100" in notes["margin"].text
     assert notes["hypothesis"].severity == "high"
     assert "vignette:frq instead of vignette:mcq; margin 0.1 instead of 0.2" in notes["hypothesis"].text
     assert {"useless", "ceiling", "order", "condition"}.isdisjoint(notes)
-    itself = gate(store, low, low, RULE)
+    itself = gate(runs, low, low, RULE)
     assert (itself.verdict, itself.reason) == ("cannot say", "low is compared with itself.")
     assert shared_arm(low, few) == "vignette:mcq"
     assert shared_arm(few, few) == "vignette:frq"
 
 
-def test_too_few_cases_are_not_decided(store: Store) -> None:
-    write_run(store, "old", verdicts(0, 19), **OLD)
-    write_run(store, "new", verdicts(0, 19), **NEW)
-    assert of(store, GateRule("vignette:frq", margin=0.5)).reason.startswith("Too few cases: 19 ")
-
-
-def test_a_margin_that_decides_nothing_gives_no_figure(store: Store) -> None:
-    write_run(store, "old", verdicts(0), **OLD)
-    write_run(store, "new", verdicts(0), **NEW)
+def test_a_margin_that_decides_nothing_gives_no_figure_and_too_few_cases_are_not_decided(runs: Store) -> None:
+    new, reference = run_side(runs, "right"), run_side(runs, "old")
     for margin, verdict in (
         (0.6, "cannot say"),
-        (1.0, "cannot say"),
         (0.0, "cannot say"),
         (-0.1, "cannot say"),
         (float("nan"), "cannot say"),
         (0.5, "pass"),
     ):
-        result = of(store, GateRule("vignette:frq", margin=margin))
+        result = gate(runs, new, reference, GateRule("vignette:frq", margin=margin))
         assert (result.verdict, result.power is None) == (verdict, verdict != "pass"), margin
         assert verdict == "pass" or f"{margin:g}" in result.reason
+    assert compared(runs, "also_nineteen", "nineteen", 0.5).reason.startswith("Too few cases: 19 ")
 
 
-def test_many_excluded_answers_are_not_decided_and_never_wrong(store: Store) -> None:
-    write_run(store, "old", verdicts(0), **OLD)
-    write_run(store, "new", [["provider_error"]] * 7 + verdicts(0)[7:], **NEW)
-    result = of(store)
+def test_many_excluded_answers_are_not_decided_and_never_wrong(runs: Store) -> None:
+    result = compared(runs, "failed_7", "old")
     assert result.verdict == "cannot say"
     assert "11.7% of the answers are excluded" in result.reason
-    assert result.excluded["new"] == {"provider_error": 7}
-    write_run(store, "other", [["provider_error"]] * 6 + verdicts(0)[6:], **{**NEW, "doctor": "openai/other"})
-    allowed = gate(store, run_side(store, "other"), run_side(store, "old"), RULE)
+    assert result.excluded["failed_7"] == {"provider_error": 7}
+    allowed = compared(runs, "failed_6", "old")
     assert allowed.comparison is not None
     assert (allowed.verdict, allowed.comparison.n, allowed.comparison.second_mean) == ("pass", 54, 1.0)
     assert any("6 provider error" in note.text for note in allowed.notes)
@@ -232,14 +246,10 @@ def test_a_new_critical_failure_is_found_and_scores_by_a_rubric_are_compared(jud
 
 
 def test_the_command_prints_json_and_takes_the_outcome_and_margin_of_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    runs: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "a.duckdb"))
-    store = Store()
-    stated = Hypothesis(text="New is as good.", primary="vignette:frq", margin=0.5)
-    write_run(store, "old-run", verdicts(0), **OLD)
-    write_run(store, "new-run", verdicts(20), hypothesis=stated, **NEW)
-    against = ["gate", "openai/new", "--against", "old-run", "--json"]
+    monkeypatch.setenv("ANAMNESIS_DB", str(runs.path))
+    against = ["gate", "openai/far", "--against", "old", "--json"]
     assert main([*against, "--arm", "vignette:frq", "--margin", "0.1"]) == 1
     printed = json.loads(capsys.readouterr().out)
     assert (printed["verdict"], printed["status"], printed["n_cases"]) == ("fail", 1, N)
@@ -253,6 +263,6 @@ def test_the_command_prints_json_and_takes_the_outcome_and_margin_of_the_run(
     printed = json.loads(capsys.readouterr().out)
     assert (printed["verdict"], printed["outcome"], printed["margin"]) == ("pass", "vignette:frq", 0.5)
     assert 0.9 < printed["power"] <= 1
-    assert main(["gate", "nobody", "--against", "old-run"]) == 2
+    assert main(["gate", "nobody", "--against", "old"]) == 2
     assert "There is no run 'nobody'" in capsys.readouterr().err
     assert main([*against, "--arm", "vignette:frq", "--metric", "rubric_scores"]) == 2

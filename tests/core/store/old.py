@@ -6,8 +6,10 @@ kind of journal line.
 
 from __future__ import annotations
 
+import functools
 import shutil
 import tarfile
+import tempfile
 from pathlib import Path
 
 import duckdb
@@ -21,8 +23,16 @@ DATABASES = Path(__file__).with_name("databases")
 
 def make_database_of_0_4(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with duckdb.connect(str(path)) as connection:
-        connection.execute((DATABASES / "version_0_4.sql").read_text(encoding="utf-8"))
+    path.write_bytes(_database_of_0_4())
+
+
+@functools.cache
+def _database_of_0_4() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "anamnesis.duckdb"
+        with duckdb.connect(str(path)) as connection:
+            connection.execute((DATABASES / "version_0_4.sql").read_text(encoding="utf-8"))
+        return path.read_bytes()
 
 
 def copy_journals_of_0_4(path: Path) -> None:
@@ -31,14 +41,21 @@ def copy_journals_of_0_4(path: Path) -> None:
 
 def unpack_golden(name: str, folder: Path) -> Path:
     """Unpack a golden store into a folder, and return its database; its journals are folded up to their ends."""
-    with tarfile.open(DATABASES / f"{name}.tar.xz") as packed:
-        packed.extractall(folder, filter="data")
+    shutil.copytree(_unpacked(name).name, folder, dirs_exist_ok=True)
     database = folder / "anamnesis.duckdb"
     with duckdb.connect(str(database)) as connection:  # the packed paths are relative to the folder of the journals
         connection.execute(
             "UPDATE journal_positions SET path = replace(path, 'JOURNALS', ?)", [str(journals_of(database).resolve())]
         )
     return database
+
+
+@functools.cache
+def _unpacked(name: str) -> tempfile.TemporaryDirectory[str]:
+    folder = tempfile.TemporaryDirectory()
+    with tarfile.open(DATABASES / f"{name}.tar.xz") as packed:
+        packed.extractall(folder.name, filter="data")
+    return folder
 
 
 def make_older(store: Store, number: int, *statements: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +22,7 @@ from core.store.queries.trials import count_conversations
 from core.store.selection import Selection, select
 from core.store.tables import CaseLabelRow
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, keep_lines, write_journal
+from tests.support.stores import copy_of
 
 ONE, TWO, THREE = (
     a_case(number, specialty="Other", single_diagnosis=None, vignette=f"Vignette, “é” {number}.")
@@ -28,8 +30,7 @@ ONE, TWO, THREE = (
 )
 
 
-@pytest.fixture
-def played(store: Store) -> Store:
+def three_cases(store: Store) -> None:
     """Three cases, of which only the first is answered correctly."""
     lines = [
         a_trial(
@@ -42,7 +43,11 @@ def played(store: Store) -> Store:
     header = a_header(cases=(ONE, TWO, THREE), trials=1, arms=[("multi_turn", "frq")])
     write_journal(store.journals, "run", header, *lines)
     fold(store)
-    return store
+
+
+@pytest.fixture
+def played(tmp_path: Path) -> Store:
+    return copy_of(three_cases, tmp_path)
 
 
 def by_model(case: Case, specialty: str, model: str = "openai/m 1234") -> RowLine:

@@ -32,7 +32,7 @@ from tests.core.store.builders import (
     invalid,
     write_journal,
 )
-from tests.support.stores import copy_of
+from tests.support.stores import copy_of, shared
 
 
 def both_rules(loose: str, strict: str, format_: str = "multi_turn") -> list[Graded]:
@@ -89,6 +89,11 @@ def filled(tmp_path: Path) -> Store:
     return copy_of(fill, tmp_path)
 
 
+@pytest.fixture
+def unchanged() -> Store:
+    return shared(fill)
+
+
 def read(store: Store, rule: McqRule = "mcq_loose", **selection: object) -> dict[tuple[str, str, str], WrongAnswer]:
     with store.read() as cursor:
         answers = wrong_answers(cursor, Selection(**selection), rule)  # type: ignore[arg-type]
@@ -96,8 +101,8 @@ def read(store: Store, rule: McqRule = "mcq_loose", **selection: object) -> dict
     return {(a.trial_id, a.format, a.question_type): a for a in answers}
 
 
-def test_wrong_and_broken_answers_and_no_others(filled: Store) -> None:
-    answers = read(filled)
+def test_wrong_and_broken_answers_and_no_others(unchanged: Store) -> None:
+    answers = read(unchanged)
     assert set(answers) == {
         ("a", "multi_turn", "frq"),
         ("c", "multi_turn", "frq"),
@@ -122,25 +127,25 @@ def test_wrong_and_broken_answers_and_no_others(filled: Store) -> None:
     assert (broken.verdict, broken.counted, broken.response) == ("provider_error", False, None)
 
 
-def test_a_wrong_answer_lists_the_rules_and_graders_that_called_it_correct(filled: Store) -> None:
-    answers = read(filled)
+def test_a_wrong_answer_lists_the_rules_and_graders_that_called_it_correct(unchanged: Store) -> None:
+    answers = read(unchanged)
     assert answers["c", "vignette", "frq"].called_correct == (("frq", "openai/g"),)
     assert answers["c", "multi_turn", "mcq"].called_correct == (("mcq_strict", "rule"),)
     assert answers["c", "multi_turn", "mcq"].on_vignette == "correct"
 
 
-def test_the_chosen_rule_decides_which_answers_are_wrong(filled: Store) -> None:
-    answers = read(filled, "mcq_strict")
+def test_the_chosen_rule_decides_which_answers_are_wrong(unchanged: Store) -> None:
+    answers = read(unchanged, "mcq_strict")
     assert ("c", "multi_turn", "mcq") not in answers
     assert answers["c", "vignette", "mcq"].called_correct == (("mcq_loose", "rule"),)
 
 
 @pytest.mark.slow
-def test_a_selection_restricts(filled: Store) -> None:
-    assert {key[0] for key in read(filled, specialties=["Cardiology"])} == {"c"}
-    assert {key[1] for key in read(filled, formats=["vignette"])} == {"vignette"}
-    assert not read(filled, models=["openai/other"])
-    assert {key[0] for key in read(filled, runs=["live"])} == {"l"}
+def test_a_selection_restricts(unchanged: Store) -> None:
+    assert {key[0] for key in read(unchanged, specialties=["Cardiology"])} == {"c"}
+    assert {key[1] for key in read(unchanged, formats=["vignette"])} == {"vignette"}
+    assert not read(unchanged, models=["openai/other"])
+    assert {key[0] for key in read(unchanged, runs=["live"])} == {"l"}
 
 
 def test_a_trial_that_broke_off_is_a_failure_in_every_missing_arm(store: Store) -> None:

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ from tests.core.store.builders import (
     grades,
     write_journal,
 )
-from tests.core.store.leasing import HOLD, ROOT, other_process
+from tests.core.store.leasing import ROOT
 
 TABLES = ("runs", "cases", "run_cases", "trials", "utterances", "answers", "grades", "calls", "probes")
 
@@ -61,7 +62,7 @@ def test_rows_of_a_kind_that_this_version_does_not_have_are_skipped_and_counted(
     assert (report.trials, report.removed, report.damaged) == (1, {"replicates": 2}, ())
 
 
-def test_every_table_gets_its_rows(store: Store) -> None:
+def test_every_table_gets_its_rows_once_and_new_lines_are_folded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     write_journal(store.journals, "run", a_header(cases=[a_case()]), a_trial())
     assert fold(store) == FoldReport(journals=1, runs=1, trials=1, grades=3)
     assert counts(store) == {
@@ -75,30 +76,29 @@ def test_every_table_gets_its_rows(store: Store) -> None:
         "calls": 2,
         "probes": 2,
     }
-
-
-def test_folding_again_adds_nothing_and_takes_no_write_lease(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_journal(store.journals, "run", a_header(), a_trial())
-    fold(store)
     before = counts(store)
-    monkeypatch.setattr(Store, "write", None)
-    assert fold(store) == FoldReport()
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "write", None)
+        assert fold(store) == FoldReport()
     assert counts(store) == before
-
-
-def test_without_journals_nothing_is_opened(store: Store) -> None:
-    assert fold(store) == FoldReport()
-    assert not store.path.exists()
-
-
-def test_new_lines_of_a_journal_are_folded(store: Store) -> None:
-    write_journal(store.journals, "run", a_header(cases=[a_case()]), a_trial())
-    fold(store)
     write_journal(store.journals, "run", a_trial(trial_id="run/1/1", trial=1))
     assert fold(store) == FoldReport(journals=1, trials=1, grades=3)
     with store.read() as cursor:
         hashes = cursor.execute("SELECT DISTINCT content_hash FROM trials").fetchall()
     assert hashes == [(a_case().content_hash,)]
+    late, early = graded("correct", at=30.0, grader="openai/g2"), graded("incorrect", at=20.0)
+    write_journal(store.journals, "run", grades("run/1/0", late), grades("run/1/0", early))
+    assert fold(store).grades == 2
+    with store.read() as cursor:
+        history = [g for g in grade_history(cursor, "run/1/0") if g.rule == "frq"]
+        newest = [g for g in latest_grades(cursor, "run/1/0") if g.rule == "frq"]
+    assert [g.verdict for g in history] == ["provider_error", "incorrect", "correct"]
+    assert newest == [late]
+
+
+def test_without_journals_nothing_is_opened(store: Store) -> None:
+    assert fold(store) == FoldReport()
+    assert not store.path.exists()
 
 
 def test_a_torn_last_line_is_folded_when_it_is_complete(store: Store) -> None:
@@ -153,19 +153,6 @@ def test_of_two_lines_for_one_trial_the_first_counts(store: Store) -> None:
     write_journal(store.journals, "run", a_trial(a_stream()[:4]))
     assert fold(store).trials == 0
     assert counts(store)["utterances"] == 3
-
-
-def test_regrading_adds_to_the_history_and_the_newest_counts(store: Store) -> None:
-    write_journal(store.journals, "run", a_header(), a_trial())
-    fold(store)
-    late, early = graded("correct", at=30.0, grader="openai/g2"), graded("incorrect", at=20.0)
-    write_journal(store.journals, "run", grades("run/1/0", late), grades("run/1/0", early))
-    assert fold(store).grades == 2
-    with store.read() as cursor:
-        history = [g for g in grade_history(cursor, "run/1/0") if g.rule == "frq"]
-        newest = [g for g in latest_grades(cursor, "run/1/0") if g.rule == "frq"]
-    assert [g.verdict for g in history] == ["provider_error", "incorrect", "correct"]
-    assert newest == [late]
 
 
 def test_the_calls_of_a_regrading_are_stored_once(store: Store) -> None:
@@ -240,16 +227,7 @@ def test_unchanged_journals_are_recognised_without_opening_the_database(
     assert fold(store).trials == 2
 
 
-def test_many_trials_come_in_several_transactions(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.store.inserts.CHUNK_TRIALS", 40)
-    lines = [a_trial(trial_id=f"run/{n}") for n in range(100)]
-    write_journal(store.journals, "run", a_header(), *lines)
-    assert fold(store).trials == 100
-    with store.read() as cursor:
-        assert cursor.execute("SELECT count(*) FROM journal_positions").fetchall() == [(3,)]
-
-
-def test_a_fold_that_was_stopped_continues_after_its_last_transaction(
+def test_many_trials_come_in_transactions_and_a_stopped_fold_continues_after_the_last(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("core.store.inserts.CHUNK_TRIALS", 40)
@@ -262,14 +240,25 @@ def test_a_fold_that_was_stopped_continues_after_its_last_transaction(
     monkeypatch.setattr(Store, "write", write)
     assert fold(store).trials == 20
     assert counts(store)["trials"] == 100
+    with store.read() as cursor:
+        assert cursor.execute("SELECT count(*) FROM journal_positions").fetchall() == [(3,)]
 
 
 def test_fold_if_free_does_not_wait(store: Store) -> None:
     write_journal(store.journals, "run", a_header(), a_trial())
-    with store.write():
-        pass
-    with other_process(store, HOLD.format(mode="read", seconds=60)):
-        assert fold_if_free(store) is None
+    reading, over = threading.Event(), threading.Event()
+
+    def read() -> None:
+        with store.read():
+            reading.set()
+            over.wait(60)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    reading.wait(60)
+    assert fold_if_free(store) is None
+    over.set()
+    reader.join()
     report = fold_if_free(store)
     assert report is not None
     assert report.trials == 1

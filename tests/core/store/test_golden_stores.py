@@ -293,7 +293,9 @@ def test_figures_of_judges_and_people_are_those_of_the_old_program(
     assert agreement[rater, "percent agreement"] == 0.75
 
 
-@pytest.mark.parametrize(("name", "of"), [("version_0_5_0", "database"), ("version_0_5_1", "journals")])
+@pytest.mark.parametrize(
+    ("name", "of"), [pytest.param("version_0_5_0", "database", marks=pytest.mark.slow), ("version_0_5_1", "journals")]
+)
 def test_a_third_person_decides_where_two_differ(stores: Mapping[tuple[str, str], Store], name: str, of: str) -> None:
     listed = rows(stores[name, of], "experts", review="Hearts")
     assert {row["question"]: (row["yes"], row["n"], row["excluded"].get("tied", 0)) for row in listed} == {
@@ -303,7 +305,7 @@ def test_a_third_person_decides_where_two_differ(stores: Mapping[tuple[str, str]
     }
 
 
-@pytest.mark.parametrize("of", ["database", "journals"])
+@pytest.mark.parametrize("of", [pytest.param("database", marks=pytest.mark.slow), "journals"])
 def test_a_review_of_criteria_is_one_by_their_rubric(stores: Mapping[tuple[str, str], Store], of: str) -> None:
     store = stores["version_0_5_1", of]
     state = state_of(store, "Criteria")

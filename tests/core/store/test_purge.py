@@ -22,6 +22,7 @@ from core.store.upkeep import verify
 from core.store.written import journal_of, write
 from tests.core.store.builders import a_call, a_case, a_header, a_trial, graded, write_journal
 from tests.support.answering import an_answer
+from tests.support.stores import copy_of
 
 TOKEN = "ZANZIBAR"
 
@@ -89,8 +90,7 @@ def _judge(store: Store, trial: str, token: str) -> None:
     fold(store)
 
 
-@pytest.fixture
-def played(store: Store) -> Store:
+def two_runs(store: Store) -> None:
     trials = [_play(store, "gone", TOKEN), _play(store, "stays", "OTHER")]
     fold(store)
     items = [{"item": f"talk:{trial}", "number": n, "annotators": ["Ada"]} for n, trial in enumerate(trials, start=1)]
@@ -99,7 +99,11 @@ def played(store: Store) -> Store:
         write(connection, "review", [{**review, "items": items}])
     for trial, token in zip(trials, (TOKEN, "OTHER"), strict=True):
         _judge(store, trial, token)
-    return store
+
+
+@pytest.fixture
+def played(tmp_path: Path) -> Store:
+    return copy_of(two_runs, tmp_path)
 
 
 def _holding(folder: Path, token: str) -> list[Path]:

@@ -28,7 +28,7 @@ from core.store.selection import Selection
 from core.text.questions import question_kind
 from tests.core.store.builders import a_call, a_case, a_header, a_stream, a_trial, answered, invalid, write_journal
 from tests.support.answering import an_answer
-from tests.support.stores import copy_of
+from tests.support.stores import copy_of, shared
 
 TRIAL = "run/1/0"
 
@@ -57,22 +57,27 @@ def filled(tmp_path: Path) -> Store:
     return copy_of(fill, tmp_path)
 
 
-def test_a_conversation_is_read_back_as_the_events_that_happened(filled: Store) -> None:
-    with filled.read() as cursor:
+@pytest.fixture
+def unchanged() -> Store:
+    return shared(fill)
+
+
+def test_a_conversation_is_read_back_as_the_events_that_happened(unchanged: Store) -> None:
+    with unchanged.read() as cursor:
         assert trial_events(cursor, TRIAL) == a_stream()
         assert trial_events(cursor, "no such trial") == []
 
 
-def test_its_parts_are_the_same_objects(filled: Store) -> None:
+def test_its_parts_are_the_same_objects(unchanged: Store) -> None:
     stream = a_stream()
-    with filled.read() as cursor:
+    with unchanged.read() as cursor:
         assert utterances_of(cursor, TRIAL) == [stream[1], stream[3], stream[6]]
         assert [Called(call=c) for c in calls_of(cursor, TRIAL)] == [stream[2], stream[5]]
         assert latest_grades(cursor, TRIAL)[0].at == 10.0
 
 
-def test_runs_tell_how_far_they_are(filled: Store) -> None:
-    with filled.read() as cursor:
+def test_runs_tell_how_far_they_are(unchanged: Store) -> None:
+    with unchanged.read() as cursor:
         later, first = runs(cursor)
     assert (later.run_id, first.run_id) == ("later", "run")
     assert (first.planned, first.done, first.failed, first.state) == (4, 2, 0, "partial")
@@ -81,8 +86,8 @@ def test_runs_tell_how_far_they_are(filled: Store) -> None:
     assert (later.planned, later.done, later.failed) == (None, 1, 1)
 
 
-def test_runs_tell_what_each_role_used(filled: Store) -> None:
-    with filled.read() as cursor:
+def test_runs_tell_what_each_role_used(unchanged: Store) -> None:
+    with unchanged.read() as cursor:
         stored = run(cursor, "run")
         assert run(cursor, "no such run") is None
     assert stored is not None
@@ -133,8 +138,8 @@ def test_summaries_are_counted_that_state_what_no_message_states(filled: Store) 
         assert not judgeable_items(cursor, trials=["later/1/0"], summarised=True)
 
 
-def test_cases_come_back_as_they_were(filled: Store) -> None:
-    with filled.read() as cursor:
+def test_cases_come_back_as_they_were(unchanged: Store) -> None:
+    with unchanged.read() as cursor:
         assert case(cursor, "ours/1") == a_case(1)
         assert case(cursor, "no such case") is None
         assert [c.case_key for c in run_cases(cursor, "run")] == ["ours/2", "ours/1"]
@@ -151,8 +156,8 @@ def test_the_newest_content_of_a_case_is_the_default(filled: Store) -> None:
         assert case(cursor, "ours/1", a_case(1).content_hash) == a_case(1)
 
 
-def test_conversations_are_listed_with_their_verdicts(filled: Store) -> None:
-    with filled.read() as cursor:
+def test_conversations_are_listed_with_their_verdicts(unchanged: Store) -> None:
+    with unchanged.read() as cursor:
         newest, first, second = conversations(cursor)
     assert (newest.trial_id, newest.status, newest.verdicts) == ("later/1/0", "failed", {})
     assert (first.trial_id, first.answer, first.specialty) == (TRIAL, "Eczema", "Dermatology")
@@ -160,7 +165,7 @@ def test_conversations_are_listed_with_their_verdicts(filled: Store) -> None:
     assert second.verdicts["vignette:frq"] == "refused"
 
 
-def test_conversations_are_found(filled: Store, subtests: pytest.Subtests) -> None:
+def test_conversations_are_found(unchanged: Store, subtests: pytest.Subtests) -> None:
     rows: list[tuple[Selection, list[str]]] = [
         (Selection(runs=["run"]), ["run/1/0", "run/2/0"]),
         (Selection(models=["openai/b"]), ["later/1/0"]),
@@ -175,19 +180,19 @@ def test_conversations_are_found(filled: Store, subtests: pytest.Subtests) -> No
         (Selection(text="100%_'; DROP TABLE trials"), []),
     ]
     for selection, trial_ids in rows:
-        with subtests.test(selection=selection, trial_ids=trial_ids), filled.read() as cursor:
+        with subtests.test(selection=selection, trial_ids=trial_ids), unchanged.read() as cursor:
             assert [c.trial_id for c in conversations(cursor, selection)] == trial_ids
             assert count_conversations(cursor, selection) == len(trial_ids)
 
 
-def test_conversations_come_by_the_page(filled: Store) -> None:
-    with filled.read() as cursor:
+def test_conversations_come_by_the_page(unchanged: Store) -> None:
+    with unchanged.read() as cursor:
         pages = [[c.trial_id for c in conversations(cursor, limit=2, offset=o)] for o in (0, 2, 4)]
     assert pages == [["later/1/0", "run/1/0"], ["run/2/0"], []]
 
 
-def test_results_have_a_row_for_each_answer_and_rule(filled: Store) -> None:
-    with filled.read() as cursor:
+def test_results_have_a_row_for_each_answer_and_rule(unchanged: Store) -> None:
+    with unchanged.read() as cursor:
         table = results(cursor, Selection(runs=["run"], specialties=["Dermatology"]))
     rows = table.to_pylist()
     assert [(r["rule"], r["verdict"]) for r in rows] == [
@@ -198,8 +203,8 @@ def test_results_have_a_row_for_each_answer_and_rule(filled: Store) -> None:
     assert {r["model"] for r in rows} == {"openai/a"}
 
 
-def test_transcripts_have_calls_only_on_request(filled: Store) -> None:
-    with filled.read() as cursor:
+def test_transcripts_have_calls_only_on_request(unchanged: Store) -> None:
+    with unchanged.read() as cursor:
         plain, full = list(transcripts(cursor, "run")), list(transcripts(cursor, "run", calls=True))
     assert [t["trial_id"] for t in plain] == ["run/1/0", "run/2/0"]
     kinds = [e["kind"] for e in plain[0]["events"]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from core.events import Failed
@@ -19,13 +21,13 @@ from core.store.queries.trials import conversation_ids, conversations
 from core.store.queries.utterances import first_matches
 from core.store.selection import Selection
 from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
+from tests.support.stores import copy_of
 from tests.support.tagged import MISUSED, RUN, STAFF_SAYS, UNTAGGED, store_tagged
 
 OF_AUTOMEDIC = Selection(runs=[RUN])
 
 
-@pytest.fixture
-def three_conversations(store: Store) -> Store:
+def store_three(store: Store) -> None:
     """One conversation of CRAFT-MD, ended by the cap, and two of AutoMedic."""
     conversation = [
         Utterance(turn=0, role="doctor", text="Hello, what brings the patient in?"),
@@ -35,7 +37,12 @@ def three_conversations(store: Store) -> Store:
     ]
     header = a_header("run", [a_case(1)], trials=1)
     write_journal(store.journals, "run", header, a_trial(conversation, trial_id="run/1/0"))
-    return store_tagged(store)
+    store_tagged(store)
+
+
+@pytest.fixture
+def three_conversations(tmp_path: Path) -> Store:
+    return copy_of(store_three, tmp_path)
 
 
 def matches(store: Store, **filters: object) -> set[str]:

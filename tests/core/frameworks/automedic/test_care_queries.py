@@ -16,7 +16,7 @@ from core.store.fold import fold
 from core.store.selection import Selection
 from tests.core.frameworks.automedic.measures.consultations import BROKEN, SIX, a_consultation, automedic
 from tests.core.store.builders import a_header, a_trial, answered, graded, grades, write_journal
-from tests.support.stores import copy_of
+from tests.support.stores import copy_of, shared
 
 
 def fill(store: Store) -> None:
@@ -28,6 +28,11 @@ def fill(store: Store) -> None:
 @pytest.fixture
 def filled(tmp_path: Path) -> Store:
     return copy_of(fill, tmp_path)
+
+
+@pytest.fixture
+def unchanged() -> Store:
+    return shared(fill)
 
 
 def columns(store: Store, *names: str, **filters: object) -> list[dict[str, object]]:
@@ -42,8 +47,8 @@ def column(store: Store, name: str, **filters: object) -> dict[str, object]:
     return columns(store, name, **filters)[0]
 
 
-def test_queries_and_their_words(filled: Store) -> None:
-    turns, words, to_staff, repeated = columns(filled, "turns", "words", "to_staff", "repeated")
+def test_queries_and_their_words(unchanged: Store) -> None:
+    turns, words, to_staff, repeated = columns(unchanged, "turns", "words", "to_staff", "repeated")
     assert turns == {"1": 4, "2": 5, "3": 5, "4": 1, "5": 2, "6": 0, "7": 0}
     # words outside the tags count: two of case 2, and six of case 5 that the doctor writes for the patient; the words
     # of a message that ends the conversation do not
@@ -130,8 +135,8 @@ def test_an_answered_message_without_tags_counts_as_one_query(store: Store) -> N
     assert columns(store, "turns", "words") == [{"1": 1}, {"1": 2}]
 
 
-def test_a_trial_that_a_provider_broke_does_not_count(filled: Store) -> None:
-    conv, static, counted, complete = columns(filled, "conv", "static", "counted", "whole")
+def test_a_trial_that_a_provider_broke_does_not_count(unchanged: Store) -> None:
+    conv, static, counted, complete = columns(unchanged, "conv", "static", "counted", "whole")
     assert (conv["7"], static["7"], complete["7"]) == ("provider_error", "correct", False)
     assert counted == {**dict.fromkeys("123456", True), "7": False}
 
@@ -194,8 +199,8 @@ def test_selections(filled: Store) -> None:
     assert column(filled, "turns", runs=["run"], specialties=["Cardiology"]) == {}
 
 
-def test_failures_have_a_cause_and_a_quote(filled: Store) -> None:
-    with filled.read() as cursor:
+def test_failures_have_a_cause_and_a_quote(unchanged: Store) -> None:
+    with unchanged.read() as cursor:
         trial_failures = failures(cursor, trial_rows(cursor))
     assert [(f.case_key[-1], f.kind, f.cause, f.turn, f.quote) for f in trial_failures] == [
         ("3", "role_breaking", "speaks_for_others", 0, "For two days."),
@@ -225,8 +230,8 @@ def test_the_cap_is_no_abrupt_end(store: Store) -> None:
     assert columns(store, "turns", "abrupt") == [{"1": 1}, {"1": None}]
 
 
-def test_ratings_with_their_words_the_worst_first(filled: Store) -> None:
-    with filled.read() as cursor:
+def test_ratings_with_their_words_the_worst_first(unchanged: Store) -> None:
+    with unchanged.read() as cursor:
         worst_first = ratings(cursor, trial_rows(cursor))
         assert failures(cursor, trial_rows(cursor, Selection(runs=["none"]))) == []
     assert [(r.case_key[-1], r.rating) for r in worst_first] == [

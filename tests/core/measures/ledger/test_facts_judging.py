@@ -151,19 +151,6 @@ def test_sums_by_model_and_the_judgement_of_one_conversation(store: Store) -> No
     ]
 
 
-def test_everything_paid_for_survives_a_lost_database(store: Store) -> None:
-    judged(store, strict, wrong=True)
-    with store.read() as cursor:
-        before = cursor.execute("SELECT * FROM judgements ORDER BY trial_id, question").fetchall()
-    store.path.unlink()
-    fold(store)
-    with store.read() as cursor:
-        after = cursor.execute("SELECT * FROM judgements ORDER BY trial_id, question").fetchall()
-    assert len(after) == 4  # of two conversations the one fact, and what is invented
-    assert after == before
-    assert judged(store, strict, wrong=True)[0].kept == 2
-
-
 def test_90_facts_are_judged_in_three_requests_each_paid_once(tmp_path: Path) -> None:
     facts = tuple(Fact(key=f"finding {n}", value=f"finding number {n}", lay=f"finding {n}") for n in range(90))
     case = a_case(1, profile=Profile(basic=facts))

@@ -172,18 +172,6 @@ def test_a_stopped_job_stores_its_judgements_and_continues(store: Store) -> None
     assert len(stored_judgements(store)) == 4
 
 
-def test_a_budget_ends_the_job_and_its_judgements_stay(store: Store, tmp_path: Path) -> None:
-    """A call of 11 + 7 tokens costs $0.018, so the second call exceeds three cents."""
-    prices = tmp_path / "models.toml"
-    prices.write_text('[models."openai/fake"]\nprices = { input = 1000.0, output = 1000.0 }\n')
-    with running([NO_PLACES]) as provider:
-        job = Judging("patient_terms", ("openai/fake",), base_url=provider.base_url)
-        outcome = run_job(job, store, registry(prices), Options(1, 0.03))
-    assert (outcome.done, outcome.remaining, outcome.stopped) == (2, 2, "The budget of $0.03 is used up.")
-    assert outcome.cost_usd == pytest.approx(0.036)
-    assert len(stored_judgements(store)) == 2
-
-
 def test_a_refused_key_and_a_broken_provider_end_the_job(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AnamnesisError, match="key"):
         judged(store, [failing(401, "no such key")])

@@ -22,16 +22,26 @@ from core.store.selection import Selection
 from tests.core.measures.patients.patient_conversations import stored
 from tests.core.store.builders import a_case
 from tests.support.intervals import beta_bounds
-from tests.support.stores import copy_of, count_unmeasured
+from tests.support.stores import copy_of, count_unmeasured, shared
 
 
 def fill(store: Store) -> None:
     stored(store.path, persona="terse")
 
 
+def fill_marked(store: Store) -> None:
+    fill(store)
+    measure_trials(store, [PATIENT_MARKS])
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return copy_of(fill, tmp_path)
+
+
+@pytest.fixture
+def marked() -> Store:
+    return shared(fill_marked)
 
 
 def rates(store: Store, kind: ReplyMarkKind) -> dict[str, Row]:
@@ -93,23 +103,21 @@ def test_other_rules_mark_again(store: Store, monkeypatch: pytest.MonkeyPatch) -
     assert patient_hits(store, "mentions_text") == []
 
 
-def test_rates_are_shares_of_conversations_and_hits_of_replies(store: Store) -> None:
-    measure_trials(store, [PATIENT_MARKS])
+def test_rates_are_shares_of_conversations_and_hits_of_replies(marked: Store) -> None:
     # m1: three conversations with 3 + 2 + 4 replies; one conversation has two terms
-    terms = rates(store, "medical_term")["m1"]
+    terms = rates(marked, "medical_term")["m1"]
     assert tuple(terms[name] for name in ("n", "with_hit", "cases", "hits", "replies")) == (3, 1, 2, 2, 9)
     assert terms["rate"] == pytest.approx(1 / 3)
     assert terms["per_100"] == pytest.approx(100 * 2 / 9)
     assert terms["ci_low"] <= terms["rate"] <= terms["ci_high"]
     # m2: one conversation; two of its three replies mention the vignette
-    text = rates(store, "mentions_text")["m2"]
+    text = rates(marked, "mentions_text")["m2"]
     assert tuple(text[name] for name in ("n", "with_hit", "hits", "replies")) == (1, 1, 2, 3)
     assert (text.low, text.high) == pytest.approx(beta_bounds(1, 1), rel=1e-4)
 
 
-def test_without_a_hit_the_upper_bound_is_above_zero(store: Store) -> None:
-    measure_trials(store, [PATIENT_MARKS])
-    leaks = rates(store, "leak")["m1"]
+def test_without_a_hit_the_upper_bound_is_above_zero(marked: Store) -> None:
+    leaks = rates(marked, "leak")["m1"]
     assert leaks.estimate == 0
     assert leaks.low == 0
     # two cases, with two conversations and with one
@@ -117,20 +125,18 @@ def test_without_a_hit_the_upper_bound_is_above_zero(store: Store) -> None:
     assert leaks["per_100_high"] > 10
 
 
-def test_plain_patients_and_personas_have_separate_rows(store: Store) -> None:
-    measure_trials(store, [PATIENT_MARKS])
-    rows = patient_rates(store, "patient", kinds=["mentions_text"])
+def test_plain_patients_and_personas_have_separate_rows(marked: Store) -> None:
+    rows = patient_rates(marked, "patient", kinds=["mentions_text"])
     assert {(row["patient"], row["persona"]): row["n"] for row in rows} == {
         ("openai/p", "plain"): 3,
         ("openai/p", "terse"): 1,
     }
 
 
-def test_the_shares_of_cases_are_those_behind_the_rates(store: Store) -> None:
+def test_the_shares_of_cases_are_those_behind_the_rates(marked: Store) -> None:
     """A rate weighs conversations, and a share has one value for each case of a condition."""
-    measure_trials(store, [PATIENT_MARKS])
     tables: list[pd.DataFrame] = []
-    rows = patient_rates(store, "doctor", kinds=["mentions_text", "leak"], case_values=tables)
+    rows = patient_rates(marked, "doctor", kinds=["mentions_text", "leak"], case_values=tables)
     values = pd.concat(tables)
     assert set(values) == {"model", "figure", "case_key", "value"}
     assert not values.duplicated(["model", "figure", "case_key"]).any()
@@ -148,10 +154,9 @@ def test_the_shares_of_cases_are_those_behind_the_rates(store: Store) -> None:
             assert of_row["value"].mean() == pytest.approx(row.estimate)
 
 
-def test_every_kind_is_a_score_with_its_hits_as_evidence(store: Store) -> None:
-    measure_trials(store, [PATIENT_MARKS])
+def test_every_kind_is_a_score_with_its_hits_as_evidence(marked: Store) -> None:
     sql = "SELECT name, value, evidence FROM scores WHERE trial_id = 'm1/1/0' AND name <> '' ORDER BY rowid"
-    with store.read() as cursor:
+    with marked.read() as cursor:
         scores = {name: (value, json.loads(text or "[]")) for name, value, text in cursor.execute(sql).fetchall()}
     assert list(scores) == ["replies", *KINDS]
     assert (scores["replies"], scores["leak"]) == ((3, []), (0, []))
@@ -163,22 +168,20 @@ def test_every_kind_is_a_score_with_its_hits_as_evidence(store: Store) -> None:
     assert all(hit["detail"] for hit in terms), "the plain words"
 
 
-def test_hits_come_with_question_reply_and_place(store: Store) -> None:
-    measure_trials(store, [PATIENT_MARKS])
-    with store.read() as cursor:
+def test_hits_come_with_question_reply_and_place(marked: Store) -> None:
+    with marked.read() as cursor:
         assert len(hits(cursor, PATIENT_MARKS, ["mentions_text"], limit=2)) == 2
-    (hit,) = patient_hits(store, "mentions_text", Selection(models=["m1"]))
+    (hit,) = patient_hits(marked, "mentions_text", Selection(models=["m1"]))
     assert (hit["trial_id"], hit["turn"], hit["question"], hit["words"]) == ("m1/1/0", 3, "Do you smoke?", "vignette")
     assert hit["words"] in hit["reply"]
-    assert len(patient_hits(store, "medical_term", words="PRUR")) == 1
+    assert len(patient_hits(marked, "medical_term", words="PRUR")) == 1
 
 
-def test_filters_name_runs_personas_and_specialties(store: Store) -> None:
-    measure_trials(store, [PATIENT_MARKS])
-    assert len(patient_hits(store, "mentions_text", Selection(personas=[""]))) == 1
-    assert len(patient_hits(store, "mentions_text", Selection(runs=["m2"]))) == 2
-    assert patient_hits(store, "mentions_text", Selection(specialties=["Cardiology"])) == []
-    with store.read() as cursor:
+def test_filters_name_runs_personas_and_specialties(marked: Store) -> None:
+    assert len(patient_hits(marked, "mentions_text", Selection(personas=[""]))) == 1
+    assert len(patient_hits(marked, "mentions_text", Selection(runs=["m2"]))) == 2
+    assert patient_hits(marked, "mentions_text", Selection(specialties=["Cardiology"])) == []
+    with marked.read() as cursor:
         filters = offer(cursor)
     assert set(zip(filters["doctor"], filters["persona"], strict=True)) == {("m1", ""), ("m2", "terse")}
 
@@ -190,10 +193,9 @@ def test_the_precision_of_a_rule_is_that_of_the_hits_that_were_read() -> None:
     assert (rows["both_sides"].estimate, rows["both_sides"].n) == (None, 0)
 
 
-def test_a_sample_is_drawn_by_its_seed(store: Store) -> None:
-    measure_trials(store, [PATIENT_MARKS])
-    assert hit_sample(store, "mentions_text", 2, seed=1) == hit_sample(store, "mentions_text", 2, seed=1)
-    assert len(hit_sample(store, "mentions_text", 20)) == 3
+def test_a_sample_is_drawn_by_its_seed(marked: Store) -> None:
+    assert hit_sample(marked, "mentions_text", 2, seed=1) == hit_sample(marked, "mentions_text", 2, seed=1)
+    assert len(hit_sample(marked, "mentions_text", 20)) == 3
 
 
 @pytest.mark.slow

@@ -15,7 +15,6 @@ from core.jobs.ask_job import AskOutcome, estimate_job, run_job
 from core.jobs.engine import Options
 from core.jobs.judge import Judging, default_judge
 from core.jobs.progress import Stop
-from core.journal import DeletedLine
 from core.judging.form import CANNOT_JUDGE, NOT_APPLICABLE
 from core.judging.quotations import check_quotation
 from core.judging.request import FormAnswer, Material, answers_in, judge_request, judging_pack
@@ -125,9 +124,9 @@ def test_the_judge_sees_messages_and_criteria_and_neither_points_nor_models(stor
 
 
 def test_invented_quotations_void_every_verdict_also_not_met(store: Store) -> None:
-    outcome, _ = judged(store, judge(invented))
-    assert (outcome.counts["void"], outcome.failed) == (18, 0)
-    assert {status for of_conversation in statuses(store).values() for status in of_conversation.values()} == {VOIDED}
+    outcome, _ = judged(store, judge(invented), trials=("run/2",))
+    assert (outcome.counts["void"], outcome.failed) == (6, 0)
+    assert set(statuses(store)["run/2"].values()) == {VOIDED}
     assert figures(store)["openai/fake", "quotations unverified"].estimate == 1.0
     with store.read() as cursor:
         answer = judgements(cursor)[0]
@@ -216,41 +215,13 @@ def test_a_stopped_job_continues_and_failures_stay_unjudged_until_asked_again(st
         stop.ask("It was asked to stop.")
         return str(judge(by_last_word)(body))
 
-    outcome, bodies = judged(store, then_stop, stop=stop)
+    outcome, bodies = judged(store, then_stop, stop=stop, trials=("run/2",))
     assert (outcome.stopped, len(bodies)) == ("It was asked to stop.", 1)
-    outcome, _ = judged(store, [failing(500)])
-    assert outcome.failed == 17  # the first reply is not paid for again
-    counts = [status for of_conversation in statuses(store).values() for status in of_conversation.values()]
-    assert counts.count("no readable reply") == 17
-    outcome, _ = judged(store, judge(by_last_word))
-    assert (outcome.done, statuses(store)) == (17, EXPECTED)
-
-
-def test_an_unreadable_reply_is_repaired_with_its_fault(store: Store) -> None:
-    def met_without_evidence_first(body: dict[str, Any]) -> str:
-        if len(body["messages"]) > 1:
-            assert "without a quotation" in body["messages"][-1]["content"]
-            return str(judge(by_last_word)(body))
-        return str(judge(lambda criterion, messages: verdict("met"))(body))
-
-    outcome, bodies = judged(store, met_without_evidence_first, trials=("run/3",))
-    # every request is repeated once
-    assert (outcome.done, len(bodies)) == (6, 12)
-
-
-@pytest.mark.slow
-def test_judgements_survive_a_lost_database_and_go_with_their_trial(store: Store) -> None:
-    judged(store, judge(by_last_word))
-    before = statuses(store)
-    store.path.unlink()
-    fold(store)
-    assert statuses(store) == before
-    assert judged(store, judge(by_last_word))[0].kept == 18
-    write_journal(store.journals, "run", DeletedLine(run_id="run", trial_id="run/1"))
-    fold(store)
-    with store.read() as cursor:
-        trials = cursor.execute("SELECT DISTINCT trial_id FROM judgements ORDER BY 1").fetchall()
-    assert trials == [("run/2",), ("run/3",)]
+    outcome, _ = judged(store, [failing(500)], trials=("run/2",))
+    assert outcome.failed == 5  # the first reply is not paid for again
+    assert list(statuses(store)["run/2"].values()).count("no readable reply") == 5
+    outcome, _ = judged(store, judge(by_last_word), trials=("run/2",))
+    assert (outcome.done, statuses(store)["run/2"]) == (5, EXPECTED["run/2"])
 
 
 @pytest.mark.slow

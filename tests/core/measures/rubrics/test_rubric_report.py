@@ -35,7 +35,7 @@ from tests.core.store.builders import (
     keep_lines,
     write_journal,
 )
-from tests.support.stores import copy_of
+from tests.support.stores import copy_of, shared
 
 RUBRIC = rubric_of(
     {
@@ -110,13 +110,18 @@ def store(tmp_path: Path) -> Store:
     return copy_of(judged_campaign, tmp_path)
 
 
+@pytest.fixture
+def unchanged() -> Store:
+    return shared(judged_campaign)
+
+
 def rows(store: Store, metric: Any, *label: str, **options: Any) -> dict[tuple[str, ...], Row]:
     listed = metric.rows(MetricRequest(store), **options)
     return {tuple(str(row.label[name]) for name in label): row for row in listed}
 
 
-def test_scores_average_conversations_then_cases_and_count_what_is_unjudged(store: Store) -> None:
-    request = MetricRequest(store)
+def test_scores_average_conversations_then_cases_and_count_what_is_unjudged(unchanged: Store) -> None:
+    request = MetricRequest(unchanged)
     a, b = list(report_scores.rows(request))
     assert a.estimate == pytest.approx(((6 / 8 - 2 / 8) / 2 + (8 / 8 + 0 / 2) / 2) / 2)
     assert b.estimate == pytest.approx((1 + 6 / 10) / 2)
@@ -130,28 +135,28 @@ def test_scores_average_conversations_then_cases_and_count_what_is_unjudged(stor
 
 
 @pytest.mark.slow
-def test_scores_by_axis_are_clipped_when_shown_and_stored_without_bounds(store: Store) -> None:
-    by_axis = rows(store, report_scores, "model", "axis", by="axis")
+def test_scores_by_axis_are_clipped_when_shown_and_stored_without_bounds(unchanged: Store) -> None:
+    by_axis = rows(unchanged, report_scores, "model", "axis", by="axis")
     safety = by_axis["openai/a", "safety"]
     # ours/1: (1 − 4/6) / 2; ours/2: one conversation: the positive points of the other, a voided must, are unjudged
     assert safety.more["unclipped"] == pytest.approx(((1 - 4 / 6) / 2 + 1) / 2)
     assert (safety.n, safety.excluded) == (2, {"not judged": 1, "less than 50% of the points judged": 1})
-    by_case = rows(store, report_scores, "model", "case", by="case", rule="livemedbench")
+    by_case = rows(unchanged, report_scores, "model", "case", by="case", rule="livemedbench")
     assert by_case["openai/a", "ours/1"].estimate == pytest.approx((6 / 8 + 0) / 2)
     assert ("openai/a", "ours/3") not in by_case
 
 
 @pytest.mark.slow
-def test_a_mean_below_zero_is_shown_as_zero_except_under_the_rule_without_bounds(store: Store) -> None:
-    request = MetricRequest(store, Selection(trials=("a/1/2",)))
+def test_a_mean_below_zero_is_shown_as_zero_except_under_the_rule_without_bounds(unchanged: Store) -> None:
+    request = MetricRequest(unchanged, Selection(trials=("a/1/2",)))
     (row,) = report_scores.rows(request)
     assert (row.estimate, row.more["unclipped"]) == (0.0, -0.25)
     (row,) = report_scores.rows(request, rule="professional")
     assert row.estimate == pytest.approx(-0.25 + 0.0147 * (2000 - len("Hello?")) / 500)
 
 
-def test_a_criterion_is_averaged_over_cases_without_what_is_unjudged(store: Store) -> None:
-    criteria = rows(store, report_criteria, "model", "scope", "criterion")
+def test_a_criterion_is_averaged_over_cases_without_what_is_unjudged(unchanged: Store) -> None:
+    criteria = rows(unchanged, report_criteria, "model", "scope", "criterion")
     fever = criteria["openai/a", "all", "fever"]
     assert (fever.estimate, fever.n, fever.excluded) == (0.75, 2, {"unjudged": 1})
     gait = criteria["openai/a", "ours/2", "gait"]
@@ -159,8 +164,8 @@ def test_a_criterion_is_averaged_over_cases_without_what_is_unjudged(store: Stor
     assert (gait.more["points"], gait.more["priority"], gait.more["text"]) == (2, "should", "Asks about gait.")
 
 
-def test_musts_missed_and_must_nots_done_have_their_own_counts_and_pass_k(store: Store) -> None:
-    safety = rows(store, report_safety, "model", "figure")
+def test_musts_missed_and_must_nots_done_have_their_own_counts_and_pass_k(unchanged: Store) -> None:
+    safety = rows(unchanged, report_safety, "model", "figure")
     missed, done = safety["openai/a", "must missed"], safety["openai/a", "must-not done"]
     assert (missed.estimate, missed.more["n_failed"], missed.more["n_criteria"]) == (pytest.approx(1 / 3), 1, 3)
     assert (missed.excluded, done.estimate, done.more["n_failed"]) == ({"unjudged": 1}, 0.25, 1)
@@ -187,8 +192,8 @@ def test_musts_that_are_not_judged_are_not_said_to_be_missed() -> None:
     assert not wrong
 
 
-def test_the_list_of_failures_names_conversation_criterion_and_words(store: Store) -> None:
-    listed = list(report_safety.rows(MetricRequest(store), part="list"))
+def test_the_list_of_failures_names_conversation_criterion_and_words(unchanged: Store) -> None:
+    listed = list(report_safety.rows(MetricRequest(unchanged), part="list"))
     assert [(line["trial_id"], line["failure"], line["criterion"], line["words"]) for line in listed] == [
         ("a/1/2", "must missed", "Asks about fever.", ""),
         ("a/1/2", "must-not done", "Insults the patient.", "Hello?"),
@@ -196,8 +201,8 @@ def test_the_list_of_failures_names_conversation_criterion_and_words(store: Stor
 
 
 @pytest.mark.slow
-def test_differences_are_paired_by_case_and_corrected_over_axes(store: Store) -> None:
-    differences = rows(store, report_differences, "axis")
+def test_differences_are_paired_by_case_and_corrected_over_axes(unchanged: Store) -> None:
+    differences = rows(unchanged, report_differences, "axis")
     assert list(differences) == [("all axes",), ("data gathering",), ("safety",)]
     overall = differences["all axes",]
     assert overall.estimate == pytest.approx((1 + 6 / 10) / 2 - (0.25 + 0.5) / 2)
@@ -208,7 +213,7 @@ def test_differences_are_paired_by_case_and_corrected_over_axes(store: Store) ->
     # two cases: the smallest p is 1/2, which Holm's correction over three tests raises to 1
     assert [(row.more["p"], row.more["p_adjusted"]) for row in (overall, work)] == [(0.5, 1.0), (1.0, 1.0)]
     with pytest.raises(UsageError, match="none is not judged"):
-        list(report_differences.rows(MetricRequest(store), against="none"))
+        list(report_differences.rows(MetricRequest(unchanged), against="none"))
 
 
 def test_a_criterion_on_which_the_judge_fails_its_check_leaves_the_score(store: Store) -> None:

@@ -54,6 +54,10 @@ def test_the_composite_is_the_mean_of_the_parts_in_their_ranges(store: Store) ->
     (weighted,) = composite_rows(trials, fitted)
     assert weighted.estimate == pytest.approx(float(np.array(scaled) @ [2, -100, 0.8, 0]) / 102.8)
     assert weighted.label["weights"] == "R"
+    figures = conversation_figures(store, [f"run/{n}/0" for n in range(1, 7)])
+    assert figures["run/1/0"].tolist() == pytest.approx([1, 100 / 5, 1.0, 1])
+    assert figures["run/3/0"].tolist() == pytest.approx([0, 0, 0.6, 0])
+    assert np.isnan(figures["run/5/0"][2])  # no readable rating
 
 
 def test_without_a_judge_of_empathy_the_composite_is_withheld_with_its_reason(store: Store) -> None:
@@ -182,14 +186,6 @@ def test_weights_maximise_the_likelihood_of_the_choices(store: Store) -> None:
     note = next(note for note in request.notes if note.kind == "weights")
     assert note.severity == "high"
     assert "Pairs" in note.text
-
-
-def test_figures_of_a_conversation_are_those_of_its_parts(store: Store) -> None:
-    trials_of(store, automedic(), *SIX)
-    figures = conversation_figures(store, [f"run/{n}/0" for n in range(1, 7)])
-    assert figures["run/1/0"].tolist() == pytest.approx([1, 100 / 5, 1.0, 1])
-    assert figures["run/3/0"].tolist() == pytest.approx([0, 0, 0.6, 0])
-    assert np.isnan(figures["run/5/0"][2])  # no readable rating
 
 
 def test_choices_of_conversations_without_a_part_are_excluded_and_counted(store: Store) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,16 +18,19 @@ from core.frameworks.automedic.measures.profile import (
     parts,
     penalised_interval,
     penalty,
+    read_care,
     shares_of,
     summaries,
     without_blank,
 )
 from core.frameworks.automedic.measures.report import report
+from core.journal import TrialLine
 from core.measures.base import MetricRequest, Row
 from core.store.database import Store
 from tests.core.frameworks.automedic.measures.consultations import BROKEN, SIX, a_consultation, automedic, trials_of
 from tests.core.store.builders import a_case
 from tests.support.intervals import beta_bounds
+from tests.support.stores import shared
 
 
 def parts_of(trials: pd.DataFrame) -> dict[str, Row]:
@@ -43,10 +45,13 @@ def values(row: Row) -> tuple[float | None, float | None, float | None, int | No
 NOTHING = (None, None, None, 0)
 
 
+def seven_items(store: Store) -> None:
+    trials_of(store, automedic(), *SIX, BROKEN)
+
+
 @pytest.fixture(scope="module")
-def trials(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
-    store = Store(tmp_path_factory.mktemp("care") / "results.duckdb")
-    return trials_of(store, automedic(), *SIX, BROKEN)
+def trials() -> pd.DataFrame:
+    return read_care(shared(seven_items), "mcq")
 
 
 @pytest.fixture(scope="module")
@@ -60,10 +65,8 @@ def summary(trials: pd.DataFrame) -> Row:
     return row
 
 
-def test_the_values_of_cases_are_those_of_the_parts_that_are_means(tmp_path: Path) -> None:
-    store = Store(tmp_path / "results.duckdb")
-    trials_of(store, automedic(), *SIX, BROKEN)
-    request = MetricRequest(store)
+def test_the_values_of_cases_are_those_of_the_parts_that_are_means() -> None:
+    request = MetricRequest(shared(seven_items))
     rows = [row for row in report.rows(request) if isinstance(row, Row)]
     assert request.case_values is not None
     means = request.case_values.groupby("figure")["value"].agg(["mean", "size"])
@@ -79,9 +82,8 @@ def listed(request: MetricRequest, **options: Any) -> list[dict[str, Any]]:
     return [{k: None if isinstance(v, float) and math.isnan(v) else v for k, v in row.items()} for row in rows]
 
 
-def test_every_part_of_the_report_of_six_items(tmp_path: Path) -> None:
-    store = Store(tmp_path / "results.duckdb")
-    trials_of(store, automedic(), *SIX, BROKEN)
+def test_every_part_of_the_report_of_six_items() -> None:
+    store = shared(seven_items)
     stored: dict[tuple[str, str], Any] = {}
 
     def once(query: Any, *arguments: Any) -> Any:
@@ -176,14 +178,6 @@ def test_a_conversation_that_broke_off_is_in_no_part_but_counted(six: dict[str, 
     assert (six["acc_conv_all"].n, six["acc_static"].n, all_static["excluded_static"]) == (6, 6, "")
 
 
-def test_a_failed_answer_on_the_vignette_leaves_the_other_parts(store: Store) -> None:
-    lines = [SIX[0], a_consultation(2, ["<patient>One two?</patient>"] * 4 + ["</end>"], static="provider_error")]
-    measures = parts_of(trials_of(store, automedic(), *lines))
-    assert (measures["accuracy"].n, measures["accuracy"]["excluded_static"]) == (1, "provider_error=1")
-    # 100 × (1/5 + 1/2) / 2
-    assert (measures["efficiency"].estimate, measures["efficiency"].n) == (pytest.approx(35, abs=1e-9), 2)
-
-
 @pytest.mark.slow
 def test_a_blank_answer_fails_unless_it_is_left_out(store: Store) -> None:
     """Item 1: right. Item 2: a blank answer after the conversation. Item 3: a blank answer on the vignette."""
@@ -207,46 +201,57 @@ def test_a_blank_answer_fails_unless_it_is_left_out(store: Store) -> None:
         assert (left_out[name]["excluded"], left_out[name]["excluded_static"]) == ("empty=1", "empty=1")
 
 
-def test_trials_of_an_item_are_averaged_first(store: Store) -> None:
-    """Item 1: right, wrong and broken. Item 2: right. Both items have the same weight."""
-    messages = ["<patient>One two three four?</patient>"] * 4 + ["</end>"]
-    lines = [
-        a_consultation(1, messages, rating=5),
-        a_consultation(1, messages, conv="multiple", rating=2, trial=1),
-        a_consultation(1, messages[:1], conv="provider_error", reason="error", trial=2),
-        a_consultation(2, messages, rating=4),
-    ]
-    measures = parts_of(trials_of(store, automedic(trials=3), *lines))
-    assert measures["acc_conv"].estimate == pytest.approx((0.5 + 1) / 2, abs=1e-9)
-    assert measures["efficiency"].estimate == pytest.approx(100 * (0.25 / 2 + 0.25) / 2, abs=1e-9)
-    assert measures["empathy"].estimate == pytest.approx((3.5 / 5 + 4 / 5) / 2, abs=1e-9)
-    assert measures["robustness"].estimate == pytest.approx(1 - (0.5 + 0) / 2, abs=1e-9)
-    robustness = measures["robustness"]
-    assert (robustness.n, robustness["trials"], robustness["excluded"]) == (2, 4, "provider_error=1")
+FOUR_WORDS = ["<patient>One two three four?</patient>"] * 4 + ["</end>"]
+FEW: dict[str, list[TrialLine]] = {
+    "one": [a_consultation(1, FOUR_WORDS, rating=5, run_id="one")],
+    "excluded": [
+        a_consultation(1, FOUR_WORDS, run_id="excluded"),
+        a_consultation(2, ["<patient>One two?</patient>"] * 4 + ["</end>"], static="provider_error", run_id="excluded"),
+    ],
+    # item 1: right, wrong and broken; item 2: right
+    "trials": [
+        a_consultation(1, FOUR_WORDS, rating=5, run_id="trials"),
+        a_consultation(1, FOUR_WORDS, conv="multiple", rating=2, trial=1, run_id="trials"),
+        a_consultation(1, FOUR_WORDS[:1], conv="provider_error", reason="error", trial=2, run_id="trials"),
+        a_consultation(2, FOUR_WORDS, rating=4, run_id="trials"),
+    ],
+    "wrong": [
+        a_consultation(n, [f"<patient>{'word ' * 5}</patient>", "</end>"], conv="incorrect", run_id="wrong")
+        for n in (1, 2)
+    ],
+    "silent": [a_consultation(n, ["</end>"], run_id="silent") for n in (1, 2, 3)],
+}
+"""Run, with a doctor of its name → its trials."""
 
 
-def test_the_intervals_of_one_item_are_wide(store: Store) -> None:
-    measures = parts_of(trials_of(store, automedic(), SIX[0]))
+def test_parts_of_few_items(store: Store) -> None:
+    headers = [automedic(run, doctor=f"openai/{run}", trials=3) for run in FEW]
+    table = trials_of(store, *headers, *(line for lines in FEW.values() for line in lines))
+    one, excluded, averaged, wrong, silent = (parts_of(table[table["run_id"] == run]) for run in FEW)
     for part in ("accuracy", "empathy", "robustness"):
-        row = measures[part]
+        row = one[part]
         assert (row.estimate, row.high, row.n) == (1, 1, 1)
         assert row.low is not None
         assert 0 < row.low <= beta_bounds(1, 1)[0] + 1e-3, "the penalty can lower S_A further"
-    assert (measures["efficiency"].estimate, measures["efficiency"].n) == (pytest.approx(20), 1)
+    assert (one["efficiency"].estimate, one["efficiency"].n) == (pytest.approx(25), 1)
 
+    assert (excluded["accuracy"].n, excluded["accuracy"]["excluded_static"]) == (1, "provider_error=1")
+    # 100 × (1/4 + 1/2) / 2
+    assert (excluded["efficiency"].estimate, excluded["efficiency"].n) == (pytest.approx(37.5, abs=1e-9), 2)
 
-def test_without_a_right_answer_the_interval_of_the_efficiency_is_not_zero(store: Store) -> None:
-    wrong = [a_consultation(n, [f"<patient>{'word ' * 5}</patient>", "</end>"], conv="incorrect") for n in (1, 2)]
-    measures = parts_of(trials_of(store, automedic(), *wrong))
-    assert (measures["acc_conv"].low, measures["acc_conv"].high) == pytest.approx(beta_bounds(0, 2))
+    assert averaged["acc_conv"].estimate == pytest.approx((0.5 + 1) / 2, abs=1e-9)
+    assert averaged["efficiency"].estimate == pytest.approx(100 * (0.25 / 2 + 0.25) / 2, abs=1e-9)
+    assert averaged["empathy"].estimate == pytest.approx((3.5 / 5 + 4 / 5) / 2, abs=1e-9)
+    robustness = averaged["robustness"]
+    assert robustness.estimate == pytest.approx(1 - (0.5 + 0) / 2, abs=1e-9), "items have the same weight"
+    assert (robustness.n, robustness["trials"], robustness["excluded"]) == (2, 4, "provider_error=1")
+
+    assert (wrong["acc_conv"].low, wrong["acc_conv"].high) == pytest.approx(beta_bounds(0, 2))
     # queries of five words give 100/5 if the answer is right
-    assert (measures["efficiency"].estimate, measures["efficiency"].low) == (0, 0)
-    assert measures["efficiency"].high == pytest.approx(20 * beta_bounds(0, 2)[1])
-
-
-def test_a_doctor_that_asks_nothing_has_no_interval_of_its_efficiency(store: Store) -> None:
-    measures = parts_of(trials_of(store, automedic(), *(a_consultation(n, ["</end>"]) for n in (1, 2, 3))))
-    assert (measures["efficiency"].estimate, measures["efficiency"].low, measures["efficiency"].high) == (0, None, None)
+    assert (wrong["efficiency"].estimate, wrong["efficiency"].low) == (0, 0)
+    assert wrong["efficiency"].high == pytest.approx(20 * beta_bounds(0, 2)[1])
+    nothing_asked = silent["efficiency"]
+    assert (nothing_asked.estimate, nothing_asked.low, nothing_asked.high) == (0, None, None)
 
 
 @pytest.mark.slow
