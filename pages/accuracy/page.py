@@ -24,7 +24,7 @@ from pages.kit.look import ASKS_FOR, QUESTION_TYPE, RULE, plain
 from pages.kit.names import dataset_name
 from pages.kit.navigation import link
 from pages.kit.notes import basis
-from pages.kit.page import draw_tabs, lead_from, show
+from pages.kit.page import draw_tabs, show
 from pages.kit.section import draw_section
 from pages.kit.split import SPLIT, ask_split
 from pages.kit.view import (
@@ -174,10 +174,5 @@ TABS = {
 }
 
 
-def draw_page() -> None:
-    lead_from("acc_tab", "Differences between arms", "compare", cmp_part="Formats and questions")
-    draw_tabs(TABS, "acc_tab")
-
-
 if __name__ == "__main__":
-    show("Accuracy", draw_page)
+    show("Accuracy", lambda: draw_tabs(TABS, "acc_tab"))

@@ -53,8 +53,6 @@ from pages.kit.view import (
 _WIDTH = 224
 _TAB = "cmp_part"
 _FORMATS, _PERSONAS = "Formats and questions", "Patient personas"
-_FORMER_MODES = {"arms": _FORMATS, "Arms of one model": _FORMATS, "personas": _PERSONAS, "Patient personas": _PERSONAS}
-"""Value of ``cmp_what`` in an address of version 0.6 → tab."""
 
 
 def draw_two_sides() -> None:
@@ -238,9 +236,6 @@ def _draw_comparison(
 
 
 def draw_page() -> None:
-    if former := _FORMER_MODES.get(st.query_params.get("cmp_what", "")):
-        del st.query_params["cmp_what"]
-        st.session_state[_TAB] = former
     tabs: dict[str, Callable[[], None]] = {"Two sides": draw_two_sides, _FORMATS: draw_formats}
     if persona_runs():
         tabs[_PERSONAS] = draw_personas

@@ -5,11 +5,9 @@ from core.measures.belief import CALIBRATION, COURSE
 from pages.failures.causes import draw_causes
 from pages.failures.topics import draw_topics
 from pages.kit.empty import draw_empty
-from pages.kit.page import draw_tabs, lead_from, show
+from pages.kit.page import draw_tabs, show
 from pages.kit.section import draw_section
 from pages.kit.view import ask_selection, offered
-
-_TABS = "failures_tab"
 
 
 def draw_belief() -> None:
@@ -19,11 +17,10 @@ def draw_belief() -> None:
 
 
 def draw_page() -> None:
-    lead_from(_TABS, "Urgency", "quality", quality_part="Urgency")
     if not offered():
         draw_empty("No answer is stored yet.", CAMPAIGN, RELEASE, icon="troubleshoot")
         return
-    draw_tabs({"Causes": draw_causes, "Never asked": draw_topics, "Belief": draw_belief}, _TABS)
+    draw_tabs({"Causes": draw_causes, "Never asked": draw_topics, "Belief": draw_belief}, "failures_tab")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """The list of pages, and links to pages and to their parts."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,21 +54,53 @@ FORMER: Final[dict[str, str]] = {
     "reproduce": "published",
 }
 """URL path of a former version → the page or part that it leads to, in addition to the names in ``PARTS``."""
+_FORMER_STARTS: Final[dict[str, str]] = {"transcripts_": "conversations_", "data_": "cases_"}
+"""Beginning of URL parameters of a former version → the same today."""
 _FORMER_PARAMETERS: Final[dict[str, str]] = {
-    "transcripts_": "conversations_",
-    "data_": "cases_",
     "graders_tab": "section",
     "experts_tab": "section",
     "patients_tab": "section",
     "judges_part": "trust",
+    "patients_kinds": "patients_hit_kind",
+    "reproduce_published": "acc_published",
+    "cmp_model": "models",
+    "care_how": "care_by",
+    "care_questions": "care_question_type",
+    "care_failure": "care_failures",
+    "care_causes": "care_failures_cause",
+    "care_failed_models": "care_failures_model",
+    "care_rating": "care_ratings",
+    "care_ratings_given": "care_ratings_rating",
+    "care_rated_models": "care_ratings_model",
+    "history_who": "history_speaker",
+    "history_group_measure": "history_measure",
 }
-"""URL parameter of a former version, or the beginning of its name → the same today."""
-_FORMER_VALUES: Final[dict[tuple[str, str], str]] = {
-    ("trust", "Rubrics"): "Rubric judges",
-    ("section", "Rates"): "How often",
-    ("section", "Hits"): "Where",
+"""URL parameter of a former version → the same today."""
+_FORMER_LINES: Final = {"care_case": ("care_model", "care_items"), "history_case": ("history_doctor", "history_cases")}
+"""URL parameter of a former version with a case → the parameter with its model, and the one with both today."""
+_REPEATABILITY: Final = {"acc_tab": "Repeatability, power, cost"}
+_FORMER_VIEWS: Final[dict[tuple[str, str, str], tuple[str, dict[str, str]]]] = {
+    ("accuracy", "acc_tab", "Differences between arms"): ("compare", {"cmp_part": "Formats and questions"}),
+    ("accuracy", "acc_tab", "Published leaderboard"): ("published", {"acc_published": "leaderboard"}),
+    ("accuracy", "acc_published", "history"): ("history", {"history_tab": "Figures"}),
+    ("compare", "cmp_what", "arms"): ("compare", {"cmp_part": "Formats and questions"}),
+    ("compare", "cmp_what", "Arms of one model"): ("compare", {"cmp_part": "Formats and questions"}),
+    ("compare", "cmp_what", "personas"): ("compare", {"cmp_part": "Patient personas"}),
+    ("compare", "cmp_what", "Patient personas"): ("compare", {"cmp_part": "Patient personas"}),
+    ("failures", "failures_tab", "Urgency"): ("quality", {"quality_part": "Urgency"}),
+    ("quality", "care_by", "normalised"): ("care", {"care_tab": "Normalised"}),
+    ("quality", "care_by", "Normalised"): ("care", {"care_tab": "Normalised"}),
+    ("quality", "care_without_blank", "true"): ("quality", {"care_blank": "excluded"}),
+    ("quality", "measure", "Repeatability"): ("accuracy", {**_REPEATABILITY, "measure": "Repeatability"}),
+    ("quality", "measure", "Power"): ("accuracy", {**_REPEATABILITY, "measure": "Power"}),
+    ("quality", "measure", "Spend"): ("accuracy", {**_REPEATABILITY, "measure": "Spend"}),
+    ("quality", "measure", "Judge check"): ("trust", {"trust": "Checks"}),
+    ("trust", "trust", "Rubrics"): ("trust", {"trust": "Rubric judges"}),
+    ("trust", "section", "Graders"): ("graders", {"section": "Contradictions"}),
+    ("trust", "section", "Rates"): ("patients", {"section": "How often"}),
+    ("trust", "section", "Hits"): ("patients", {"section": "Where"}),
 }
-"""URL parameter (today's name) and its value in a former version → the value today."""
+"""Page of today, URL parameter (today's name) and its value in a former version → page or part, and its parameters."""
 ICON = str(Path(__file__).with_name("icon.png"))
 
 
@@ -105,20 +136,32 @@ def go_to(name: str, **query: str | Sequence[str]) -> None:
 
 
 def from_former(path: str, query: Mapping[str, Sequence[str]]) -> tuple[str, dict[str, list[str]]]:
-    """Return the page to which an address of a former version leads, with its parameters under their names today."""
+    """Return the page to which an address leads, with its parameters; those of today stay as they are."""
     name = FORMER.get(path, path)
     page, part = PARTS.get(name, (name, {}))
-    translated = {key: [value] for key, value in part.items()}
+    today = {key: [value] for key, value in part.items()}
     for former, values in query.items():
-        start = next((start for start in _FORMER_PARAMETERS if former.startswith(start)), "")
-        key = f"{_FORMER_PARAMETERS.get(start, '')}{former.removeprefix(start)}"
-        translated[key] = [_FORMER_VALUES.get((key, value), value) for value in values]
-    return page, translated
+        start = next((start for start in _FORMER_STARTS if former.startswith(start)), "")
+        renamed = _FORMER_STARTS.get(start, "") + former.removeprefix(start)
+        today[_FORMER_PARAMETERS.get(former, renamed)] = list(values)
+    for case, (model, line) in _FORMER_LINES.items():
+        if case in today and model in today:
+            today[line] = [f"{today.pop(model)[0]}|{today.pop(case)[0]}"]
+    for key, values in list(today.items()):
+        if view := next(filter(None, (_FORMER_VIEWS.get((page, key, value)) for value in values)), None):
+            page, part = PARTS.get(view[0], (view[0], {}))
+            del today[key]
+            today |= {name: [value] for name, value in {**part, **view[1]}.items()}
+    return page, today
 
 
-def _redirect(path: str) -> None:
-    page, query = from_former(path, {name: st.query_params.get_all(name) for name in st.query_params})
-    st.switch_page(page_file(page), query_params=query)
+def lead_on() -> None:
+    """Open the page of today if the address is that of a former version: its path, a parameter or a value."""
+    here = st.session_state.get("_page", "")
+    query = {name: st.query_params.get_all(name) for name in st.query_params}
+    page, today = from_former(here, query)
+    if (page, today) != (here, query):
+        st.switch_page(page_file(page), query_params=today)
 
 
 def navigation() -> StreamlitPage:
@@ -157,8 +200,7 @@ def _pages() -> dict[str, list[StreamlitPage]]:
         for group, members in PAGES.items()
     }
     listed[""] += [
-        st.Page(partial(_redirect, path), title=path.capitalize(), url_path=path, visibility="hidden")
-        for path in (*FORMER, *PARTS)
+        st.Page(lead_on, title=path.capitalize(), url_path=path, visibility="hidden") for path in (*FORMER, *PARTS)
     ]
     others = [
         st.Page(file, title=name.replace("_", " ").capitalize(), url_path=name) for name, file in _others().items()

@@ -14,7 +14,7 @@ from pages.kit.cached import ask
 from pages.kit.campaigns import run_title
 from pages.kit.figures import is_dark
 from pages.kit.look import REFUSED, draw_refused, duration, plain, show_errors
-from pages.kit.navigation import follow, go_to, link, require_app
+from pages.kit.navigation import follow, lead_on, link, require_app
 from pages.kit.notes import forget_notes
 from pages.kit.seats import case_label
 from pages.kit.sessions import DEMONSTRATION, running_sessions
@@ -69,6 +69,7 @@ def show(title: str, draw: Callable[[], None], caption: str = "") -> None:
     """Draw a page under its title from the current journals; an ``AnamnesisError`` is shown by its message."""
     require_app()
     follow()
+    lead_on()
     st.html(f"<style>{_CAPTIONS} {_TOOLBARS} {_HEIGHTS} {_DARK_BUTTONS if is_dark() else ''}</style>")
     forget_notes()
     draw_running()
@@ -100,13 +101,6 @@ def draw_tabs(
                 draw(*arguments)
                 if caption:
                     st.caption(caption)
-
-
-def lead_from(key: str, value: str, page: str, **query: str) -> None:
-    """Lead an address of an earlier version to another page with its other parameters, if ``key`` is ``value``."""
-    if st.query_params.get(key) == value:
-        others = {name: st.query_params.get_all(name) for name in st.query_params if name != key}
-        go_to(page, **{**others, **query})
 
 
 def draw_fold(title: str, draw: Callable[[], object], key: str, icon: str, *, open_: bool = False) -> None:

@@ -13,7 +13,7 @@ from core.store.database import Store
 from core.store.queries.answers import CaseScore
 from core.store.queries.cases import case
 from core.store.queries.grades import latest_grades
-from core.store.queries.runs import CAMPAIGNS, Run, run_records, runs
+from core.store.queries.runs import CAMPAIGNS, Origin, Run, run_records, runs
 from core.store.queries.trials import Conversation, conversations, stored_trial, trial_events
 from core.store.selection import McqRule, Selection, case_sets_played
 from core.store.selection import conditions as select_conditions
@@ -56,7 +56,11 @@ def scores(
 
 @cached_query()
 def conditions(
-    case_set: str | None = None, frameworks: Sequence[str] | None = None, *, pooled: bool = False
+    case_set: str | None = None,
+    frameworks: Sequence[str] | None = None,
+    *,
+    pooled: bool = False,
+    origins: Sequence[Origin] | None = None,
 ) -> list[Condition]:
     """Return the conditions with a stored trial, in the order of ``core.store.selection.select``.
 
@@ -64,7 +68,7 @@ def conditions(
     """
     with_trials = {run.run_id for run in ask(runs) if run.done}
     case_sets = None if case_set is None else (case_set,)
-    selection = Selection(case_sets=case_sets, frameworks=frameworks, pooled=pooled)
+    selection = Selection(case_sets=case_sets, frameworks=frameworks, pooled=pooled, origins=origins)
     return [
         condition for condition in select_conditions(Store(), selection) if not with_trials.isdisjoint(condition.runs)
     ]

@@ -394,9 +394,9 @@ def ask_statistics(where: DeltaGenerator | None = None) -> Statistics:
 
 
 def names_on(selection: Selection) -> dict[str, str]:
-    """Return condition → its name on pages, for all conditions on a selection's case sets."""
+    """Return condition → its name on pages, for the conditions of a selection's origins on its case sets."""
     case_set = _only(selection.case_sets)
-    offered_conditions = conditions(case_set, selection.frameworks, pooled=selection.pooled)
+    offered_conditions = conditions(case_set, selection.frameworks, pooled=selection.pooled, origins=selection.origins)
     return names_of((condition.name for condition in offered_conditions), case_set)
 
 

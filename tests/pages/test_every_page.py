@@ -44,9 +44,7 @@ def test_every_page_opens_on_an_empty_database(open_page: Open) -> None:
 
 def test_addresses_of_former_tabs_and_pages_lead_to_where_they_went(open_page: Open) -> None:
     former = {
-        ("accuracy", "acc_tab", "Differences between arms"): ("Compare", "cmp_part", "Formats and questions"),
-        ("compare", "cmp_what", "Arms of one model"): ("Compare", "cmp_part", "Formats and questions"),
-        ("failures", "failures_tab", "Urgency"): ("Quality", "quality_part", "Urgency"),
+        ("accuracy", "acc_tab", "Published leaderboard"): ("Accuracy", "acc_tab", "Published"),
         ("quality", "measure", "Power"): ("Accuracy", "acc_tab", "Repeatability, power, cost"),
         ("quality", "measure", "Unsaid in summaries"): ("Quality", "quality_part", "Other measures"),
     }
