@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -12,9 +13,12 @@ from streamlit.testing.v1 import AppTest
 from core import paths
 from core.datasets.library import demonstration
 from core.datasets.select import cases_of
-from core.events import Called, CallRecord, Utterance
+from core.events import Assessed, Called, CallRecord, Utterance
 from core.frameworks.base import Campaign
+from core.frameworks.casting import CastNames
+from core.frameworks.conversation import END_HERE, GO_ON
 from core.frameworks.craftmd import CraftMdSettings
+from core.frameworks.speech import END_RULE
 from core.live.session import Session
 from core.live.start import one_case, start_consultation
 from core.models.fetch import OFFERS
@@ -25,7 +29,7 @@ from tests.core.store.builders import a_stream
 from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import running
 from tests.support.pages import button, has_button, run_until, trouble, words
-from tests.support.replies import rate_limited
+from tests.support.replies import Reply, rate_limited
 
 START = "Start the consultation"
 Open = Callable[..., AppTest]
@@ -114,6 +118,20 @@ def test_start_runs_to_the_verdict_and_is_listed_afterwards(open_page: Open) -> 
 
 
 @pytest.mark.slow
+def test_pause_and_go_on(open_page: Open) -> None:
+    app = start(open_page("live"))
+    button(app, "Pause").click().run()
+    assert has_button(app, "Go on")
+    count = len(app.run().chat_message)
+    for _ in range(2):  # the first may only finish the current message
+        button(app, "Step").click().run()
+    run_until(app, lambda a: len(a.chat_message) > count)
+    button(app, "Go on").click().run()
+    finish(at_once(app))
+    assert trouble(app) == []
+
+
+@pytest.mark.slow
 def test_a_human_patient_sees_the_case_and_answers_and_sits_there_the_next_time(open_page: Open) -> None:
     app = open_page("live")
     app.selectbox(key="live_patient").set_value("human").run()
@@ -127,6 +145,23 @@ def test_a_human_patient_sees_the_case_and_answers_and_sits_there_the_next_time(
     finish(app)
     button(app, "New consultation").click().run()
     assert app.selectbox(key="live_patient").value == "human"
+
+
+@pytest.mark.slow
+def test_the_box_of_a_human_stays_while_the_doctor_speaks(open_page: Open) -> None:
+    app = open_page("live")
+    app.selectbox(key="live_patient").set_value("human").run()
+    app = start(app)
+    run_until(app, lambda a: len(a.chat_input) == 1)
+    button(app, "Pause").click().run()
+    app.chat_input[0].set_value("It hurts here.").run()
+    run_until(app, lambda a: "It hurts here" in words(a))  # from here on the doctor is to speak, and is paused
+    for _ in range(3):
+        app.run()
+        assert [box.placeholder for box in app.chat_input] == ["Answer the doctor"]
+    button(app, "Stop").click().run()
+    finish(app)
+    assert not app.chat_input
 
 
 @pytest.mark.slow
@@ -161,6 +196,34 @@ def test_a_human_doctor_does_not_see_the_case(open_page: Open) -> None:
     finish(app)
     assert words(app).count(":green-badge[:material/check_circle: Correct]") >= 3
     assert "Facts uncovered" in words(app)
+
+
+@pytest.mark.slow
+def test_a_person_without_a_question_mark_decides_whether_to_end(open_page: Open) -> None:
+    app = open_page("live")
+    app.selectbox(key="live_doctor").set_value("human").run()
+    app = start(app)
+    run_until(app, lambda a: len(a.chat_input) == 1)
+    app.chat_input[0].set_value("Tell me more about the pain.").run()
+    run_until(app, lambda a: has_button(a, GO_ON) and has_button(a, END_HERE))
+    button(app, GO_ON).click().run()
+    run_until(app, lambda a: len(a.chat_message) == 4)  # greeting, complaint, message, answer
+    assert not has_button(app, GO_ON)
+    app.chat_input[0].set_value("I see.").run()
+    run_until(app, lambda a: has_button(a, GO_ON))
+    app.chat_input[0].set_value("Since when do you have it?").run()  # goes on, and asks after the next reply
+    run_until(app, lambda a: len(a.chat_message) == 8)
+    app.chat_input[0].set_value("Thank you.").run()
+    run_until(app, lambda a: has_button(a, END_HERE))
+    button(app, END_HERE).click().run()
+    run_until(app, lambda a: question(a) != "")
+    button(app, "Acute pericarditis").click().run()
+    finish(app)
+    assert trouble(app) == []
+    (watched,) = live_sessions._sessions().values()
+    assert [e.turn for e in watched.session.snapshot() if isinstance(e, Assessed) and e.name == END_RULE] == [2, 4]
+    assert words(app).count("Right answer: **Acute pericarditis**") == 1
+    assert any("A person" in caption.value and "Reference patient" in caption.value for caption in app.caption)
 
 
 def question(app: AppTest) -> str:
@@ -211,6 +274,29 @@ def test_a_key_that_is_missing_and_a_model_that_is_not_known_disable_the_start(
     assert not button(app, START).disabled
 
 
+@pytest.mark.slow
+def test_a_model_in_the_doctors_seat_meets_itself_as_the_patient(open_page: Open) -> None:
+    prompts: list[str] = []
+
+    def speak(body: dict[str, Any]) -> str:
+        prompts.append(str(body["messages"][0]["content"]))
+        return "Since Monday." if "described below" in prompts[-1] else "**Final Diagnosis:** Gout"
+
+    with running(speak) as provider:
+        app = open_page("live")
+        assert app.selectbox(key="live_patient").options[0] == "Default: Reference patient (rules, no model)"
+        app.selectbox(key="live_doctor").set_value("another model…").run()
+        app.text_input(key="live_doctor_other").set_value("openai/mine")
+        app.text_input(key="live_base_url").set_value(provider.base_url).run()
+        assert app.selectbox(key="live_patient").options[0] == "Default: openai/mine (the doctor’s own model)"
+        button(app, START).click().run()
+        run_until(app, lambda a: has_button(a, "New consultation"))
+    assert trouble(app) == []
+    assert sum("described below" in prompt for prompt in prompts) == 1
+    assert "Since Monday" in app.chat_message[1].markdown[0].value
+    assert sum(prompt.startswith("Below is what a doctor wrote") for prompt in prompts) > 0
+
+
 def test_a_retry_names_the_role_and_the_reason() -> None:
     replies = iter([rate_limited(retry_after="60")])
     with running(lambda body: next(replies, "**Final Diagnosis:** Gout")) as provider:
@@ -251,3 +337,64 @@ def test_a_session_that_broke_says_why_in_plain_text(open_page: Open) -> None:
     assert r"The \[server\]" in text
     assert "Grader (Multi-turn · Free response): too slow" in text
     assert [m.value for m in app.metric][2].startswith("$0.25")
+
+
+@pytest.mark.slow
+def test_messages_that_a_person_wrote_before_an_interruption_are_shown(open_page: Open) -> None:
+    case = cases_of("library")[0]
+    campaign = Campaign(CastNames("reference/bayes", "human"), (case,), arms=(("multi_turn", "mcq"),))
+    session = start_consultation(one_case(campaign, case))
+    session.say("patient", "My chest hurts since Monday.")
+    while len(session.dialogue) < 3:
+        session.join(0.05)
+    session.stop()
+    session.join(30)
+    app = open_page("live", trial=session.key)
+    assert trouble(app) == []
+    assert "My chest hurts since Monday" in words(app)
+
+    def entered_again(page: AppTest) -> bool:
+        resumed = live_sessions.watched(session.key)
+        return resumed is not None and resumed.session is not session and resumed.session.dialogue == session.dialogue
+
+    run_until(button(app, "Resume").click().run(), entered_again)
+    assert trouble(app) == []
+    again = live_sessions.watched(session.key)
+    assert again is not None
+    again.session.stop()
+    again.session.join(30)
+
+
+@pytest.mark.slow
+def test_an_interrupted_consultation_is_resumed_with_its_paid_replies(open_page: Open) -> None:
+    """The server forgets it, as when it is started again: it is taken up from its journal by its address."""
+    replies = iter(["Where does it hurt?", "Since when?"])
+    with running(lambda body: next(replies, None) or Reply("…", delay_s=60.0)) as provider:
+        case = cases_of("library")[0]
+        campaign = Campaign(
+            beside_rules("openai/mine"),
+            (case,),
+            arms=(("multi_turn", "mcq"),),
+            settings=CraftMdSettings(base_url=provider.base_url),
+        )
+        session = start_consultation(one_case(campaign, case))
+        while len(provider.requests) < 3:
+            session.join(0.05)
+        session.stop()
+        session.join(30)
+        provider.script = lambda body: "**Final Diagnosis:** Gout"
+        app = open_page("live", trial=session.key)
+        assert trouble(app) == []
+        assert "This consultation was interrupted." in words(app)
+        finish(button(app, "Resume").click().run())
+        assert trouble(app) == []
+        assert "2 replies were reused, and not paid for again." in words(app)
+        assert "cannot be reused" not in words(app)
+        assert len(provider.requests) == 3 + 2
+        stopped = start_consultation(one_case(campaign, case))
+        stopped.stop()
+        stopped.join(30)
+        in_flight = len(provider.requests) - (3 + 2)
+        live_sessions.remember(stopped, case)
+        finish(button(open_page("live", trial=stopped.key), "Resume").click().run())
+        assert len(provider.requests) == 3 + 2 + in_flight + 2

@@ -6,14 +6,21 @@ Campaigns of the Consultation protocol: ``test_runs_consultation_app``.
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from core import paths
 from core.datasets.select import select
+from core.jobs import progress
 from core.jobs.begun import find_header
+from core.jobs.progress import is_running
+from core.journal import TrialLine, journal_path, read_lines
 from core.store.database import Store
 from core.store.queries.trials import conversations
 from core.store.selection import Selection
@@ -96,6 +103,76 @@ def test_a_missing_key_disables_the_start_but_not_the_estimate(open_page: Open) 
     assert 0 < float(pilot.removeprefix("$")) < float(figures["Cost"].removeprefix("$"))
 
 
+@pytest.mark.slow
+def test_the_seats_show_who_sits_there_and_the_estimate_counts_them_and_beliefs(open_page: Open) -> None:
+    app = small(open_page("runs"), 2, 1)
+    seats = ("runs_patient", "runs_grader", "runs_summariser")
+    assert [app.selectbox(key=key).options[0] for key in seats] == [
+        "Default: Reference patient (rules, no model)",
+        "Default: Reference grader (names and synonyms)",
+        "Default: Reference summariser (quotes the patient)",
+    ]
+    assert "Note that" not in words(app)
+    full(app.selectbox(key="runs_doctor").set_value("openai/gpt-4o").run())
+    assert {app.selectbox(key=key).options[0] for key in seats} == {"Default: openai/gpt-4o (the doctor’s own model)"}
+    # 2 trials: 7 questions and 24 answers each; 7 replies; 6 free responses, the closing diagnosis and 6 of many
+    # choices in 2 steps, 6 of three in 3; a summary
+    assert metrics(app)["Model calls"] == f"{2 * (7 + 24 + 7 + 13 * 2 + 6 * 3 + 1)}"
+    assert "Note that openai/gpt-4o grades itself." in words(app).replace("\\", "")
+    before = int(metrics(app)["Model calls"])
+    app.toggle(key="runs_probe").set_value(True).run()
+    assert int(metrics(app)["Model calls"]) - before == 2 * 7  # 2 conversations of 7 assumed questions
+    app.toggle(key="runs_probe").set_value(False)
+    app.selectbox(key="runs_patient").set_value("reference/profile")
+    app.selectbox(key="runs_grader").set_value("openai/gpt-4.1").run()
+    assert metrics(app)["Model calls"] == f"{2 * (7 + 24 + 13 * 2 + 6 * 3 + 1)}"
+    assert "Note that rules play the patient." in words(app)
+    app.selectbox(key="runs_doctor").set_value("openai/gpt-4o-mini").run()
+    assert [app.selectbox(key=key).value for key in seats] == ["reference/profile", "openai/gpt-4.1", ""]
+    assert app.selectbox(key=seats[2]).options[0] == "Default: openai/gpt-4o-mini (the doctor’s own model)"
+    app.selectbox(key="runs_patient").set_value("").run()
+    app.selectbox(key="runs_doctor").set_value("reference/bayes").run()
+    assert app.selectbox(key="runs_patient").value == ""
+    assert trouble(app) == []
+
+
+@pytest.mark.slow
+def test_a_default_of_the_models_file_is_shown_and_needs_its_own_key(
+    open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "models.toml"
+    own.write_text('[defaults]\ngrader = "gpt_4"')
+    monkeypatch.setenv("ANAMNESIS_MODELS", str(own))
+    app = open_page("runs")
+    app.selectbox(key="runs_doctor").set_value("another model…").run()
+    assert app.selectbox(key="runs_patient").options[0] == "Default: the doctor’s own model"
+    app.text_input(key="runs_doctor_other").set_value("openai/mine")
+    app.text_input(key="runs_base_url").set_value("http://127.0.0.1:9/v1").run()
+    assert app.selectbox(key="runs_patient").options[0] == "Default: openai/mine (the doctor’s own model)"
+    assert app.selectbox(key="runs_grader").options[0] == "Default: openai/gpt-4-1106-preview"
+    assert "openai/gpt-4-1106-preview needs a key" in words(app).replace("\\", "")
+    assert button(app, START).disabled
+    app.selectbox(key="runs_grader").set_value("reference/names").run()
+    assert not button(app, START).disabled
+    assert trouble(app) == []
+
+
+@pytest.mark.slow
+def test_a_model_plays_all_seats_of_the_campaign_that_the_form_starts(open_page: Open) -> None:
+    with running(lambda body: "**Final Diagnosis:** Gout") as provider:
+        app = small(open_page("runs"), 1, 1)
+        app.selectbox(key="runs_doctor").set_value("another model…").run()
+        app.text_input(key="runs_doctor_other").set_value("openai/mine")
+        full(app.text_input(key="runs_base_url").set_value(provider.base_url).run())
+        button(app, START).click().run(timeout=120)
+        await_end(1)
+        run_until(app, lambda a: "Complete: 1 of 1" in words(a))
+    header = find_header(run_ids()[0])
+    assert {header.patient, header.grader, header.summariser} == {"openai/mine"}
+    assert "**Note that** openai/mine grades itself" in words(app).replace("\\", "")
+    assert trouble(app) == []
+
+
 def test_a_model_that_is_not_known_is_said_once_and_cannot_start(open_page: Open) -> None:
     app = open_page("runs")
     app.selectbox(key="runs_doctor").set_value("another model…").run()
@@ -103,6 +180,14 @@ def test_a_model_that_is_not_known_is_said_once_and_cannot_start(open_page: Open
     assert len(app.warning) == 1
     assert not has_button(app, START)
     assert trouble(app) == []
+
+
+def test_a_persona_is_offered_for_a_patient_that_is_a_model(open_page: Open) -> None:
+    app = small(open_page("runs"), 2, 1)
+    assert "runs_temperament" not in [select.key for select in app.selectbox]
+    model = next(name for name in app.selectbox(key="runs_patient").options if name.startswith("openai/"))
+    app.selectbox(key="runs_patient").set_value(model).run()
+    assert app.selectbox(key="runs_temperament").value == "plain"
 
 
 def test_a_click_on_resume_starts_the_run_again(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,6 +253,76 @@ def test_a_campaign_of_two_doctors_is_a_run_of_each_on_the_same_cases(open_page:
 
 
 @pytest.mark.slow
+def test_the_seats_show_the_cast_of_the_study_and_a_sample_is_offered_first(open_page: Open) -> None:
+    store = Store()
+    first = a_header(
+        "first", [a_case(1, case_key="library/1")], doctor="openai/a", patient="openai/gpt-4o", case_set="library"
+    )
+    settings = {**first.settings, "base_url": "http://127.0.0.1:9/v1"}
+    write_journal(store.journals, "first", first.model_copy(update={"settings": settings}))
+    app = open_page("runs")
+    app.selectbox(key="runs_doctor").set_value("another model…").run()
+    app.text_input(key="runs_doctor_other").set_value("openai/b")
+    app.text_input(key="runs_base_url").set_value("http://127.0.0.1:9/v1").run()
+    assert trouble(app) == []
+    label = app.selectbox(key="runs_patient").options[0]
+    assert label == "Default: openai/gpt-4o (as in run first of openai/a)"
+    text = words(app).replace("\\", "").replace("`", "")
+    assert "patient: openai/gpt-4o (as in run first of openai/a, at http://127.0.0.1:9/v1)" in text
+    assert not button(app, START).disabled
+    part = next(group for group in app.get("button_group") if group.key == "runs_part")
+    assert part.value == "sample"
+    app.selectbox(key="runs_patient").set_value("reference/profile").run()
+    assert "Note that rules play the patient" in words(app)
+
+
+@pytest.mark.slow
+def test_a_run_is_stopped_and_resumed(open_page: Open) -> None:
+    app = small(open_page("runs"), 60, 50)
+    button(app, START).click().run(timeout=120)
+    (run_id,) = run_ids()
+    run_until(app, lambda a: has_button(a, "Stop"))
+    button(app, "Stop").click().run()
+    run_until(app, lambda a: has_button(a, "Resume"), 30)
+    assert not is_running(run_id)
+    assert "Stopped:" in words(app)
+    before = _finished(run_id)
+    assert len(before) < 3000
+    button(app, "Resume").click().run(timeout=120)
+    run_until(app, lambda a: has_button(a, "Stop"))
+    assert trouble(app) == []
+    assert "Running:" in words(app)
+    assert run_ids() == [run_id]
+    deadline = time.monotonic() + 30
+    while len(_finished(run_id)) <= len(before):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    finished = _finished(run_id)
+    assert finished[: len(before)] == before
+    assert len(set(finished)) == len(finished)
+
+
+def _finished(run_id: str) -> list[str]:
+    return [line.trial_id for _, line in read_lines(journal_path(run_id)) if isinstance(line, TrialLine)]
+
+
+@pytest.mark.slow
+def test_a_pack_that_cannot_ask_for_beliefs_is_refused_in_a_sentence(open_page: Open, database: Path) -> None:
+    own = database.parent / "prompts" / "mine"
+    shutil.copytree(paths.PROMPTS / "craftmd", own)
+    (own / "belief.md").unlink()
+    app = open_page("runs")
+    app.selectbox(key="runs_pack").set_value("mine").run()
+    assert has_button(app, START), "rules read no prompts"
+    app.selectbox(key="runs_doctor").set_value("another model…").run()
+    app.text_input(key="runs_doctor_other").set_value("hf/some/model").run()
+    app.toggle(key="runs_probe").set_value(True).run()
+    assert "The prompts mine have no belief.md" in words(app).replace("\\", "")
+    assert not has_button(app, START)
+    assert trouble(app) == []
+
+
+@pytest.mark.slow
 def test_only_campaigns_and_releases_are_listed(open_page: Open, database: Path) -> None:
     sources = ("local", "live", "bench", "fork", "release")
     for number, source in enumerate(sources):
@@ -182,6 +337,35 @@ def test_only_campaigns_and_releases_are_listed(open_page: Open, database: Path)
     assert trouble(app) == []
     assert list(app.dataframe[0].value["Run"]) == ["release-run", "local-run"]
     assert "is not stored here" in words(open_page("runs", run="fork-run"))
+
+
+@pytest.mark.slow
+def test_a_run_that_waits_for_a_batch_says_since_when_and_what_it_will_take(open_page: Open, database: Path) -> None:
+    header = a_header("run-a", [a_case(1)], doctor="openai/a", trials=3)
+    write_journal(Store().journals, "run-a", header, a_trial(trial_id="run-a/0", run_id="run-a"))
+    waits = "waiting for a batch since 2026-11-23 17:34 UTC: 2 of 4 requests done"
+    status = {"at": time.time() + 60, "done": 1, "planned": 3, "done_here": 0, "started_at": time.time() - 60}
+    status |= {"share": 0.6, "calls_so_far": 12, "calls_expected": 20, "seconds_left": None}
+    status |= {
+        "words": waits,
+        "details": waits,
+        "trouble": "",
+        "batch": {"since": 0.0, "done": 2, "of": 4, "words": waits},
+    }
+    status |= {"forecast": "By what the first 3 of 60 took: about 80 calls, 900 tokens, $1.00 in all."}
+    with progress.running("run-a") as stop_file:
+        path, fresh = stop_file.with_name("status.json"), time.time() + 60
+        path.write_text(json.dumps(status))
+        os.utime(path, (fresh, fresh))
+        app = open_page("runs")
+        assert trouble(app) == []
+        text = words(app).replace("\\", "")
+        assert "Waiting: 1 of 3 trials, 12 of about 20 calls; 6" in text
+        assert app.get("progress")[0].proto.value == 60
+        assert waits in text
+        assert "By what the first 3 of 60 took: about 80 calls" in text
+        elsewhere = open_page("cases")
+        assert any(waits in page_link.proto.label.replace("\\", "") for page_link in elsewhere.get("page_link"))
 
 
 def test_a_run_is_named_tagged_noted_and_deleted(open_page: Open, database: Path) -> None:
