@@ -58,7 +58,7 @@ def draw_steps() -> None:
         st.code(steps, language=None, wrap_lines=True)
 
 
-@cached_query("Deciding…", entries=4)
+@cached_query(spinner=False, entries=4)
 def _result(new: str, present: str) -> StudyResult:
     return study_result(Store(), new, present)
 
