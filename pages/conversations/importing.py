@@ -172,7 +172,9 @@ def draw_attaching() -> None:
             "Run",
             list(runs),
             "conversations_attach_run",
-            names={run_id: f"{doctor} · {number:,} without a case" for run_id, (doctor, number) in runs.items()},
+            names={
+                run_id: f"{doctor} · {number:,} without a case · {run_id}" for run_id, (doctor, number) in runs.items()
+            },
             bound=False,
         )
     with right:
