@@ -66,7 +66,7 @@ class Visit:
         for width, height in (WIDE, NARROW) if self.pictures else ():
             for theme in ("light", "dark"):
                 self.page.set_viewport_size({"width": width, "height": height})
-                self.page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+                self.page.emulate_media(color_scheme=theme)
                 self.page.wait_for_timeout(900)
                 assert self.pictures is not None
                 self.page.screenshot(path=self.pictures / f"{len(self.steps):02}-{name}-{width}-{theme}.png")
@@ -121,7 +121,7 @@ def main() -> None:
 
     from core.browser import find_browser
     from tests.support.dashboard import FLAGS, serving
-    from tests.support.fake_provider import running
+    from tests.support.fake_provider import FakeProvider, running
     from tests.support.own_cases import FAULTY, GOOD, Doctors, workbook
 
     if options.pictures:
@@ -129,7 +129,7 @@ def main() -> None:
     doctors = Doctors({"new": range(15), "old": range(3)})
     with (
         tempfile.TemporaryDirectory() as folder,
-        running(doctors.reply) as provider,
+        running(doctors.reply, FakeProvider) as provider,
         serving(Path(folder)) as dashboard,
         sync_playwright() as playwright,
     ):

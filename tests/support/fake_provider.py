@@ -153,13 +153,14 @@ async def _stream(request: web.Request, body: dict[str, Any], reply: Reply) -> w
     await _send(response, _chunk(reply, {"role": "assistant", "content": ""}))
     for delta in reply.deltas:
         await _send(response, _chunk(reply, dict(delta)))
-    for number, piece in enumerate([*reply.pieces, None]):
+    spoken: list[str | None] = [*reply.pieces, None]
+    for number, words in enumerate(spoken):
         if await _mishap(request, response, reply, number):
             return response
-        if piece is not None:
+        if words is not None:
             await asyncio.sleep(reply.piece_delay_s)
             await _send(
-                response, _chunk(reply, {"content": piece}, reply.finish_reason if reply.finish_always else None)
+                response, _chunk(reply, {"content": words}, reply.finish_reason if reply.finish_always else None)
             )
     if reply.refusal:
         await _send(response, _chunk(reply, {"refusal": reply.refusal}))

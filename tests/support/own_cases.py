@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import openpyxl
+import openpyxl  # type: ignore[import-untyped]
 
 from tests.support.replies import Reply, prompt_of
 
@@ -35,7 +35,7 @@ ILLNESSES = {
 }
 """Right answer → vignette."""
 GOOD = dict(list(ILLNESSES.items())[:17])
-FAULTY = [
+FAULTY: list[list[str | None]] = [
     ["no-answer", "A man of 40 years feels ill since Monday.", "What is it?", None],
     ["again", f"{ILLNESSES['Gout']}.", "What is it?", "Gout"],
     ["leaked", "A woman of 50 years says that she has rosacea on her nose.", "What is it?", "Rosacea"],
