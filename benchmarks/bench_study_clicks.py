@@ -12,6 +12,7 @@ import argparse
 import sys
 import tempfile
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,7 +67,7 @@ class Visit:
         for width, height in (WIDE, NARROW) if self.pictures else ():
             for theme in ("light", "dark"):
                 self.page.set_viewport_size({"width": width, "height": height})
-                self.page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+                self.page.emulate_media(color_scheme=theme)
                 self.page.wait_for_timeout(900)
                 assert self.pictures is not None
                 self.page.screenshot(path=self.pictures / f"{len(self.steps):02}-{name}-{width}-{theme}.png")
@@ -120,21 +121,21 @@ def main() -> None:
     from playwright.sync_api import sync_playwright
 
     from core.browser import find_browser
-    from tests.support.dashboard import FLAGS, serving
-    from tests.support.fake_provider import running
-    from tests.support.own_cases import FAULTY, GOOD, Doctors, workbook
 
+    served, scripted, own = (
+        import_module(f"tests.support.{name}") for name in ("dashboard", "fake_provider", "own_cases")
+    )
     if options.pictures:
         options.pictures.mkdir(parents=True, exist_ok=True)
-    doctors = Doctors({"new": range(15), "old": range(3)})
+    doctors = own.Doctors({"new": range(15), "old": range(3)})
     with (
         tempfile.TemporaryDirectory() as folder,
-        running(doctors.reply) as provider,
-        serving(Path(folder)) as dashboard,
+        scripted.running(doctors.reply) as provider,
+        served.serving(Path(folder)) as dashboard,
         sync_playwright() as playwright,
     ):
-        workbook(Path(folder) / "ward.xlsx", GOOD, FAULTY)
-        browser = playwright.chromium.launch(executable_path=find_browser(), args=FLAGS)
+        own.workbook(Path(folder) / "ward.xlsx", own.GOOD, own.FAULTY)
+        browser = playwright.chromium.launch(executable_path=find_browser(), args=served.FLAGS)
         page = browser.new_page(viewport={"width": WIDE[0], "height": WIDE[1]}, color_scheme="light")
         page.set_default_timeout(60_000)
         page.goto(dashboard.address)
