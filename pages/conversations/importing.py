@@ -63,7 +63,7 @@ def _draw_file(path: Path, stamp: str) -> None:
     """Draw what a file holds, and import it on a click; ``stamp`` tells files with one name apart."""
     left, right = st.columns(2)
     label = left.text_input(
-        "Version or arm",
+        "Version",
         key=f"{_KEY}_label_{stamp}",
         placeholder="pilot, June",
         help="Conversations are compared by it. A column of versions is added to it.",
@@ -80,13 +80,14 @@ def _draw_file(path: Path, stamp: str) -> None:
     }
     meant = _corrected(left, f"columns_{stamp}", table, [_NO_COLUMN, *loaded.columns])
     columns = {name: column for name, column in zip(loaded.fields, meant, strict=True) if column != _NO_COLUMN}
-    case_set = right.text_input(
-        "Set of the ids of cases",
-        PROTOCOL,
-        key=f"{_KEY}_set_{stamp}",
-        disabled="case" not in columns,
-        help="Imports with one set are about the same cases, and are compared case by case.",
-    ).strip()
+    case_set = PROTOCOL
+    if "case" in columns:
+        case_set = right.text_input(
+            "Set of the ids of cases",
+            PROTOCOL,
+            key=f"{_KEY}_set_{stamp}",
+            help="Imports with one set are about the same cases, and are compared case by case.",
+        ).strip()
     who = loaded.guess_speakers(columns)
     table = {"Speaker": list(who), "Messages": [n for _, n in who.values()], "Is": [SEATS[s] for s, _ in who.values()]}
     words = _corrected(right, f"speakers_{stamp}_{columns.get('speaker')}", table, list(SEATS.values()))

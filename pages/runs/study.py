@@ -136,7 +136,7 @@ def ask_study() -> None:
     with st.expander("More settings", icon=":material/tune:"):
         rubrics, more = [_NO_RUBRIC, *read(rubric_entries)], st.columns(2, vertical_alignment="bottom")
         outcome = choose("Decided by", rubrics, "study_rubric", where=more[0], bound=False)
-        judge = more[1].selectbox("Judge", models, None, key="study_judge", disabled=outcome == _NO_RUBRIC)
+        judge = more[1].selectbox("Judge", models, None, key="study_judge") if outcome != _NO_RUBRIC else None
         players = {}
         for column, role in zip(more, ("patient", "grader"), strict=True):
             with column:

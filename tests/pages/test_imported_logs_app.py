@@ -70,7 +70,7 @@ def test_conversations_of_a_table_are_imported_by_clicks(database: object, open_
     assert trouble(app) == []
     assert "no message of the doctor" in str([table.value for table in app.dataframe])
     assert button(app, "Import 1 conversation").disabled
-    next(box for box in app.text_input if box.label == "Version or arm").set_value("pilot").run()
+    next(box for box in app.text_input if box.label == "Version").set_value("pilot").run()
     next(box for box in app.checkbox if box.label.startswith("Leave out")).check().run()
     button(app, "Import 1 conversation").click().run()
     assert trouble(app) == []

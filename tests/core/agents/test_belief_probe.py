@@ -127,7 +127,7 @@ def test_a_pack_without_the_prompt_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "old"
     shutil.copytree(paths.PROMPTS / "craftmd", folder)
     (folder / "belief.md").unlink()
-    with pytest.raises(UsageError, match=r"old has no belief\.md"):
+    with pytest.raises(UsageError, match=r"old have no belief\.md"):
         BeliefProbe(Script([GOUT]).voice(), default_pack(str(folder)))
 
 

@@ -60,6 +60,6 @@ def test_a_pack_without_a_prompt_for_personas_still_plays_plain_patients() -> No
     knowledge = patient_knowledge(case_with())
 
     assert hear(patient.reply(knowledge, SCENE, DIALOGUE)) == "Yes."
-    with pytest.raises(UsageError, match=r"pack bare has no persona\.md"):
+    with pytest.raises(UsageError, match=r"prompts bare have no persona\.md"):
         patient.reply(knowledge, Scene("", 1, persona=Persona("terse")), DIALOGUE)
     assert len(script.sent) == 1

@@ -118,5 +118,5 @@ def test_a_providers_failure_is_not_an_unreadable_reply() -> None:
 
 
 def test_a_pack_without_the_prompt_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"pack bare has no sections\.md"):
+    with pytest.raises(UsageError, match=r"prompts bare have no sections\.md"):
         split(ALL, pack=replace(default_pack(), name="bare", prompts={}))

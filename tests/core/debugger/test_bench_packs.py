@@ -84,7 +84,7 @@ def test_a_pack_is_replaced_only_with_overwrite() -> None:
 def test_a_user_folder_cannot_replace_a_shipped_pack() -> None:
     a_pack("craftmd", doctor="Mine.")
     assert [(p.name, p.own) for p in pack_places(PROMPTS)] == [("craftmd", False)]
-    with pytest.raises(UsageError, match="has the name of a pack of the project"):
+    with pytest.raises(UsageError, match="have the name of prompts of the project"):
         load_pack("craftmd")
 
 
