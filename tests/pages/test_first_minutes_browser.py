@@ -33,7 +33,7 @@ def test_the_first_minutes_of_a_newcomer(browser: Browser, dashboard: Dashboard)
     """``visiting`` asserts at the end that neither the browser's console nor the server's log has an error."""
     with visiting(browser, dashboard) as visitors:
         page = visitors.open("", WIDE)
-        watch_a_consultation(page)
+        watch_two_consultations(page)
         be_the_doctor(page)
         run_on_cases(page)
         read_the_result(page, Store(dashboard.database))
@@ -41,14 +41,21 @@ def test_the_first_minutes_of_a_newcomer(browser: Browser, dashboard: Dashboard)
         assert page.get_by_test_id("stAlertContentError").count() == 0
 
 
-def watch_a_consultation(page: Page) -> None:
-    """Watch a consultation that begins on Home to its end."""
+def watch_two_consultations(page: Page) -> None:
+    """Watch a consultation to its end on Home, then another, which plays in the same place."""
     keyed(page, "home_watch").click()
     expect(messages(page).nth(1)).to_be_visible()
     page.get_by_role("link", name=re.compile("^Open with facts")).click()
     page.wait_for_url(re.compile("/live.*trial="))
     finish(page)
-    assert messages(page).count() > 4
+    first = messages(page).all_inner_texts()
+    assert len(first) > 4
+    open_page(page, "Home")
+    assert messages(page).all_inner_texts() == first
+    keyed(page, "home_watch").click()
+    expect(messages(page)).not_to_have_count(len(first))
+    expect(messages(page).nth(1)).to_be_visible()
+    expect(messages(page).nth(1)).not_to_have_text(first[1])
 
 
 def be_the_doctor(page: Page) -> None:

@@ -213,7 +213,7 @@ def test_a_background_job_can_be_watched(store: Store, provider: FakeProvider) -
 def test_an_unknown_model_or_pack_is_refused(store: Store) -> None:
     with pytest.raises(UsageError):
         make(store, CASES, "unknown/model")
-    with pytest.raises(UsageError, match=r"lacks filter\.md"):
+    with pytest.raises(UsageError, match=r"no filter\.md"):
         make(store, CASES, MODEL, base_url="http://127.0.0.1:9/v1", pack="craftmd")
 
 
