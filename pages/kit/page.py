@@ -43,6 +43,7 @@ _HEIGHTS = (
 # A box of fixed height that has nothing to focus can only be scrolled with a mouse; here the tab key reaches it, too.
 # Streamlit overwrites the address when a visitor changes a control, and reads all controls from it on Back. With an
 # entry for each change, Back undoes the last one. Only for these changes does Streamlit pass the whole address.
+# Right before another page it makes an entry of this page without its controls, which would be the target of Back.
 _SCRIPT = """<script>
 if (!window.changesAreEntries) {
   window.changesAreEntries = true;
@@ -57,6 +58,14 @@ if (!window.changesAreEntries) {
   new MutationObserver(() => { window.reaching ||= setTimeout(reach, 300); })
     .observe(document.body, {childList: true, subtree: true});
   const replace = history.replaceState.bind(history);
+  const push = history.pushState.bind(history);
+  let emptied = 0;
+  history.pushState = (state, title, url) => {
+    const to = new URL(url, location.href), stays = to.pathname === location.pathname;
+    const empties = stays && location.search && !to.search;
+    (stays || Date.now() - emptied > 1000 ? push : replace)(state, title, url);
+    emptied = empties ? Date.now() : 0;
+  };
   history.replaceState = (state, title, url) =>
     String(url).startsWith(location.origin) && String(url) !== location.href
       ? history.pushState(state, title, url) : replace(state, title, url);

@@ -28,6 +28,8 @@ CONVERSATION = (
 )
 PLACES = (("Dermatology", "first"), ("Neurology", "second"), ("Cardiology", "second"))
 FILTERS = ("Models", "Data sets", "Specialties", "Formats", "Questions")
+ROW = 35
+"""Height in pixels of a row of a table, and of its header."""
 
 
 def fill(store: Store) -> None:
@@ -79,6 +81,15 @@ def same(page: Page, fresh: Page, after: str) -> None:
         if time.monotonic() > deadline:
             assert here == there, f"after {after} at {page.url}"
         time.sleep(0.2)
+
+
+def table(page: Page, name: str) -> Locator:
+    return page.locator(f"[class*='st-key-{name}_rows']").get_by_test_id("stDataFrame")
+
+
+def click_row(page: Page, name: str, number: int) -> None:
+    """Click a row of a table, counted from 0; -1 is its header."""
+    table(page, name).click(position={"x": 150, "y": ROW * (number + 1) + ROW // 2})
 
 
 def control(page: Page, label: str) -> Locator:
@@ -171,3 +182,20 @@ def test_a_figure_is_saved_light_with_its_title_and_what_it_rests_on(visitors: V
     assert re.search(r"n = \d", printed), "the number of cases stands in the caption"
     assert "95" in picture
     assert "#0E1718" not in picture.upper(), "the ground is not the page's dark one"
+
+
+def test_a_header_opens_nothing_and_a_row_opens_its_conversation(visitors: Visitors) -> None:
+    for path, name in (("", "case_matrix"), ("?conversations_part=Conversations", "conversations")):
+        page = visitors.open(f"conversations{path}")
+        address = page.url
+        click_row(page, name, -1)
+        settle(page)
+        assert page.url == address, name
+    # the header sorted the list: the row on top is another one now
+    listed = [row.all_text_contents() for row in table(page, name).locator("tr[aria-rowindex]").all()[1:]]
+    cells = table(page, name).locator("tr[aria-rowindex='2'] td").all_text_contents()
+    click_row(page, name, 0)
+    page.wait_for_url(re.compile("trial="))
+    settle(page)
+    title = page.get_by_role("heading", level=2).first.inner_text()
+    assert cells[1] in title, (cells, title, listed)

@@ -396,5 +396,7 @@ def test_an_interrupted_consultation_is_resumed_with_its_paid_replies(open_page:
         stopped.join(30)
         in_flight = len(provider.requests) - (3 + 2)
         live_sessions.remember(stopped, case)
-        finish(button(open_page("live", trial=stopped.key), "Resume").click().run())
-        assert len(provider.requests) == 3 + 2 + in_flight + 2
+        app = open_page("live", trial=stopped.key)
+        finish(button(app, "Resume").click().run())
+        reused = "1 reply was reused" in words(app)  # the reply in flight may have come before the stop
+        assert len(provider.requests) == 3 + 2 + in_flight + 2 - reused
