@@ -51,6 +51,7 @@ def watch_two_consultations(page: Page) -> None:
     first = messages(page).all_inner_texts()
     assert len(first) > 4
     open_page(page, "Home")
+    expect(messages(page)).to_have_count(len(first))
     assert messages(page).all_inner_texts() == first
     keyed(page, "home_watch").click()
     expect(messages(page)).not_to_have_count(len(first))
