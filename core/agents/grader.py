@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
@@ -91,6 +92,7 @@ caution to a diagnosis. The pattern decides nothing alone: the grader also has t
 """
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
 _WORD = re.compile(r"[a-z]+")
+_WORDS = re.compile(r"\w+")
 _MIN_OVERLAP = 0.5
 """Share of a refusal's words that a grader's reply must contain to count as a repetition of it."""
 _SEPARATORS = re.compile(r"\s*(?:→|⇒|(?<![-=])[-=]++>|\||\s)\s*")
@@ -221,7 +223,8 @@ class LLMGrader(ModelAgent):
                 values |= {"accepted": list(accepted)} if accepted else {}
                 name_of_prompt = ACCEPTED_PROMPT if accepted else "grader_judge"
                 prompt = instruction_part(self._pack, name_of_prompt, **values)
-                request = Request(name_of_prompt, [prompt], "grader", "judge", _verdict, "one word, Yes or No")
+                verdict_of = partial(read_comparison, name=name, right=(case.answer, *accepted))
+                request = Request(name_of_prompt, [prompt], "grader", "judge", verdict_of, "one word, Yes or No")
                 async for item in ask(self._voice, self._pack, request):
                     if isinstance(item, Parsed):
                         judgement = GraderResult("frq", extracted, item.value or "ungradable", item.call_ids)
@@ -270,9 +273,21 @@ def _end_of_line(text: str, start: int) -> int:
     return len(text) if end < 0 else end
 
 
-def _verdict(text: str) -> Verdict:
+def _words(name: str) -> tuple[str, ...]:
+    return tuple(_WORDS.findall(name.casefold()))
+
+
+def read_comparison(text: str, name: str, right: Iterable[str]) -> Verdict:
+    """Return the verdict of the comparison step about a name and the right answers.
+
+    Raises:
+        ValueError: The reply has no verdict, or denies that a name is itself.
+    """
     if (verdict := read_yes_no(text)) is None:
         raise ValueError("it says neither Yes nor No, or both")
+    if verdict == "incorrect" and _words(name) in map(_words, right):
+        # small models do this: every answer would be wrong, and no figure would show why
+        raise ValueError("it says No, but the two names are the same")
     return verdict
 
 

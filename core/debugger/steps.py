@@ -7,11 +7,11 @@ framework can build them (``Framework.by_rule``), else the dialogue before it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from core.agents.grader import named_in_list, read_yes_no, settled
+from core.agents.grader import named_in_list, read_comparison, settled
 from core.asking.parts import PromptPart, SeatRules, dialogue_parts, parts_of, sent_messages
 from core.asking.scene import Dialogue, Turn
 from core.case import Case
@@ -203,14 +203,10 @@ class _Reader:
                     case "judge":
                         step = self._called("judge", call, about=self._arm)
                         if self._arm is not None:
-                            extracted = step.messages[0].values.get("extracted") if step.messages else None
+                            values = step.messages[0].values if step.messages else {}
                             rule: Rule = grader_rule(self._arm.question_type) or "frq"
-                            read = (
-                                ((rule, read_yes_no(call.response) or "ungradable"),)
-                                if call.response is not None
-                                else ()
-                            )
-                            self.steps[-1] = replace(step, extracted=extracted, verdicts=read)
+                            read = () if call.response is None else ((rule, _compared(call.response, values)),)
+                            self.steps[-1] = replace(step, extracted=values.get("extracted"), verdicts=read)
                     case _:
                         self._called("other", call)
             case Utterance():
@@ -417,6 +413,15 @@ class _Reader:
         )
         self.steps.append(step)
         return step
+
+
+def _compared(reply: str, values: Mapping[str, Any]) -> Verdict:
+    """Return the verdict of a comparison; ``values`` are its prompt's inputs."""
+    right = (values.get("answer", ""), *values.get("accepted", ()))
+    try:
+        return read_comparison(reply, values.get("extracted", ""), right)
+    except ValueError:
+        return "ungradable"
 
 
 def _arm(about: Answered) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from core.agents.base import patient_knowledge
-from core.agents.grader import LLMGrader, read_extracted, read_name, read_yes_no
+from core.agents.grader import ACCEPTED_PROMPT, LLMGrader, read_extracted, read_name, read_yes_no
 from core.agents.player import LLMDoctor, LLMPatient, LLMSummariser
 from core.asking.ask import MAX_ASKS
 from core.asking.parts import wire
@@ -16,6 +17,7 @@ from core.case import AsksFor
 from core.errors import ProviderError
 from core.frameworks.base import default_pack
 from core.models.base import Message
+from core.prompts import load_pack
 from tests.core.agents.acting import GREETING, SCENE, Script, case_with, hear, judge
 
 PACK = default_pack()
@@ -336,17 +338,38 @@ def test_a_verdict_with_both_words_is_none() -> None:
 
 
 def test_a_verdict_with_yes_and_no_is_requested_again() -> None:
-    script = Script(("Wart", "Yes and no.", "No"))
-    assert judge(grader(script), case_with("Wart"), "Wart").verdict == "incorrect"
+    script = Script(("Verruca", "Yes and no.", "No"))
+    assert judge(grader(script), case_with("Wart"), "Verruca").verdict == "incorrect"
     assert "both" in script.sent[2][-1]["content"]
     assert judge(grader(Script(("Wart", "Yes, no"))), case_with("Wart"), "Wart").verdict == "ungradable"
 
 
 def test_the_first_readable_verdict_counts() -> None:
-    script = Script(("Wart", "Well…", "**No**, because", "Yes"))
+    script = Script(("Verruca", "Well…", "**No**, because", "Yes"))
 
-    assert judge(grader(script), case_with("Wart"), "Wart").verdict == "incorrect"
+    assert judge(grader(script), case_with("Wart"), "Verruca").verdict == "incorrect"
     assert len(script.sent) == 3
+
+
+@pytest.mark.parametrize(
+    ("extracted", "replies", "verdict"),
+    [
+        ("wart", ("Yes",), "correct"),
+        ("Wart.", ("No", "Yes"), "correct"),  # repaired
+        ("Verruca", ("No", "No.", "**No**"), "ungradable"),  # an accepted answer
+        ("Warts", ("No",), "incorrect"),  # other words
+    ],
+)
+def test_a_grader_that_denies_that_a_name_is_itself_gives_no_verdict(
+    extracted: str, replies: tuple[str, ...], verdict: str
+) -> None:
+    """A 1.5B model says No to ``1: Asthma | 2: Asthma``."""
+    script = Script((extracted, *replies))
+    accepting = load_pack("cases", (ACCEPTED_PROMPT,)).prompts
+    judging = LLMGrader(script.voice(), replace(PACK, prompts={**PACK.prompts, **accepting}))
+
+    assert judge(judging, case_with("Wart", accepted=("verruca",)), "Hm.").verdict == verdict
+    assert len(script.sent) == 1 + len(replies)
 
 
 def test_capitals_do_not_make_another_pair() -> None:

@@ -109,12 +109,12 @@ def test_only_the_answer_of_an_edited_request_is_asked_and_graded(trial: TrialRe
 def test_an_edited_comparison_of_the_grader_gives_a_new_verdict_on_the_same_answer(
     trial: TrialRecord, provider: FakeProvider
 ) -> None:
-    provider.script = Actors(judge="No, they differ.")
+    provider.script = Actors(judge="Multiple")
     messages = edited(trial, "judge:vignette:frq", "instruction", "Same? Yes or no.")
     both = branches(trial, "judge:vignette:frq", messages, times=2)
     records = [record for session in both if (record := load_record(session.key))]
     assert [(verdicts(record), purposes(record), record.seed) for record in records] == [
-        ([("frq", "incorrect")], [("grader", "judge")], trial.seed)
+        ([("frq", "multiple")], [("grader", "judge")], trial.seed)
     ] * 2, "an answer with another seed would be another answer"
 
 

@@ -73,7 +73,7 @@ async def test_multiple_and_none_are_never_compared(fake_provider: FakeProvider,
     ],
 )
 async def test_verdicts_are_read(fake_provider: FakeProvider, reply: str, verdict: str) -> None:
-    fake_provider.script = Actors(judge=reply)
+    fake_provider.script = Actors(extract="Contact eczema", judge=reply)
     assert verdicts(await play(fake_provider, FREE)) == {"vignette:frq": [verdict]}
     assert len(judged(fake_provider)) == 1
 
@@ -93,7 +93,8 @@ async def test_an_unreadable_verdict_is_repaired_twice(fake_provider: FakeProvid
 @pytest.mark.parametrize("readable_at", [1, 2, 3])
 async def test_the_first_readable_verdict_ends_the_requests(fake_provider: FakeProvider, readable_at: int) -> None:
     fake_provider.script = Actors(
-        judge=lambda body: "No" if (n := len(judged(fake_provider))) >= readable_at else f"It depends{'.' * n}"
+        extract="Contact eczema",
+        judge=lambda body: "No" if (n := len(judged(fake_provider))) >= readable_at else f"It depends{'.' * n}",
     )
     assert verdicts(await play(fake_provider, FREE)) == {"vignette:frq": ["incorrect"]}
     assert len(judged(fake_provider)) == readable_at
