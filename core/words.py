@@ -108,7 +108,7 @@ def fault_of(error: Exception, subject: str) -> str:
     """Return an error message in one line, starting with the invalid field, or ``subject`` if there is none."""
     if isinstance(error, ValidationError):
         first = error.errors()[0]
-        return f"{'.'.join(map(str, first['loc'])) or subject}: {first['msg']}"
+        return f"{'.'.join(map(str, first['loc'])) or subject}: {first['msg'].removeprefix('Value error, ')}"
     return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
 
 

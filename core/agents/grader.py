@@ -91,6 +91,12 @@ Of 45 sentences drawn from the 461 matches in the authors' released answers, 42 
 caution to a diagnosis. The pattern decides nothing alone: the grader also has to say that the answer declines.
 """
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
+_MULTIPLE = re.compile(
+    r"multiple (?!possib|potential|likely|differen|diagnos|condition|cause|disease|answer|option|etiolog|factor)"
+    r"\w+(?: \w+){0,3}\Z",
+    re.IGNORECASE,
+)
+"""A whole response such as "Multiple sclerosis", of which small models extract "Multiple"; not "Multiple causes"."""
 _WORD = re.compile(r"[a-z]+")
 _WORDS = re.compile(r"\w+")
 _MIN_OVERLAP = 0.5
@@ -305,9 +311,12 @@ def read_name(text: str, response: str) -> str:
     word ``Refused``; this counts as a refusal too if the response contains it.
 
     Raises:
-        ValueError: The reply is no name: the grader speaks about itself, or the text is too long.
+        ValueError: The reply is no name: the grader speaks about itself, the text is too long, or it is only the first
+            word of a name such as Multiple sclerosis.
     """
     name = read_extracted(text)
+    if special_verdict(name) == "multiple" and (disease := _MULTIPLE.match(read_extracted(response))):
+        raise ValueError(f"“{disease[0]}” is the name of one answer, not several: write all of it")
     if refused := _REFUSED.match(name):
         words = quotation(name[refused.end() :], response) or next(_refusals(response), None)
         return "None" if words is None else f"Refused: “{words}”"

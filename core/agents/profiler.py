@@ -11,6 +11,7 @@ imputed facts must not contradict it. A fact that names the answer, or a result 
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -38,6 +39,9 @@ REASON_MEANINGS: dict[Reason, str] = {
 }
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1_000)]
 T = TypeVar("T")
+_THIRD_PERSON = re.compile(r"\bthe patient\b", re.IGNORECASE)
+_NO_VALUE = frozenset(("none", "null", "n/a", "not mentioned", "not stated", "unknown"))
+"""Values of facts of which the text says nothing."""
 
 
 class _ProfilerReply(BaseModel):
@@ -52,7 +56,7 @@ class _Filtered(_ProfilerReply):
     @model_validator(mode="after")
     def _check_reason(self) -> _Filtered:
         if not self.suitable and self.reason is None:
-            raise ValueError("an unsuitable question needs one of the reasons")
+            raise ValueError(f'"suitable" is false, so "reason" is one of {", ".join(REASON_MEANINGS)}')
         return self
 
 
@@ -148,8 +152,16 @@ class LLMProfiler(ModelAgent):
 
 
 def _read_profile(text: str, case: Case) -> tuple[Literal["patient", "caregiver"], Checked]:
-    """Return the speaker and the checked profile; raise ``ValueError`` for one without a chief complaint."""
+    """Return the speaker and the checked profile.
+
+    Raises:
+        ValueError: It has no chief complaint, or words of the patient that speak of "the patient".
+    """
     proposed = read_json(text, _Proposed)
+    for fact in (*proposed.demographics, *proposed.basic):
+        if _THIRD_PERSON.search(fact.lay):
+            speaks = "the person who brings the patient" if proposed.speaker == "caregiver" else "the patient"
+            raise ValueError(f"“{fact.lay}” is not what {speaks} says of {fact.key!r}: write it as they would say it")
     checked = check_profile(
         case,
         Profile(
@@ -164,4 +176,8 @@ def _read_profile(text: str, case: Case) -> tuple[Literal["patient", "caregiver"
 
 
 def _facts(facts: Sequence[_HistoryFact]) -> tuple[Fact, ...]:
-    return tuple(Fact(key=f.key, value=f.value, lay=f.lay.strip() or f.value, imputed=f.imputed) for f in facts)
+    return tuple(
+        Fact(key=f.key, value=f.value, lay=f.lay.strip() or f.value, imputed=f.imputed)
+        for f in facts
+        if f.value.strip(" .").lower() not in _NO_VALUE
+    )

@@ -210,6 +210,8 @@ def quotation(words: str, text: str) -> str | None:
 
 def not_copied(words: str, text: str) -> str:
     """Return the fault of words that are not in a text, with the words of the text that are most like them."""
+    if sum(map(str.isalnum, words)) < _SHORTEST:
+        return f"“{words}” is too short: copy the words around it, too"
     fault = f"“{words}” does not stand in the text: copy its words letter by letter"
     nearest = fuzz.partial_ratio_alignment(words[:_COMPARED].lower(), text.lower(), score_cutoff=_SIMILAR)
     if nearest is None:

@@ -542,7 +542,7 @@ class Judging(AskJob[ItemToJudge]):
             "because a quotation is in no message or not of the right speaker."
         )
         if dropped := counts.get("dropped", 0):
-            yield f"{dropped:,} places are dropped, because their words are in no message."
+            yield f"{dropped:,} places are dropped: their words are not in what they should quote, or deny nothing."
 
 
 class _Seats(NamedTuple):

@@ -8,9 +8,10 @@ message that the judge names (25 % and 19 % by chance), and words such as *yes* 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from core.asking.ask import quotation
-from core.asking.scene import Dialogue
+from core.asking.scene import Dialogue, Turn
 from core.judging.judgement import Quotation
 from core.text.negation import NEGATORS, words_in
 
@@ -35,19 +36,26 @@ _COMMON = frozenset(
 """Words that nearly every conversation has."""
 
 
-def check_quotation(message: int | None, words: str, dialogue: Dialogue) -> Quotation:
+def check_quotation(
+    message: int | None, words: str, dialogue: Dialogue, *, span_of: Callable[[Turn], bool] | None = None
+) -> Quotation:
     """Search quoted words in the named message, then in the others, first letter for letter, then normalised.
 
     A scripted message comes last, because it is evidence of nothing that a player does.
     Without a number, the words are verified in any message; -1 is the number of words that are in none. Normalising
     ignores spaces, case, quotation marks and a final full stop, and reads an omission (…) as any words. A few words are
     searched only in the named message, common words only as a whole message.
+
+    A span is the answer itself, no evidence of another one, so that a few words count in any message; ``span_of`` tells
+    the messages in which it may be, which come first.
     """
     words = words.strip()
     exact = _PREFIX.sub("", words).strip(_TRIM)
     tokens = _TOKEN.findall(exact.lower())
     numbers = sorted(range(len(dialogue)), key=lambda number: (dialogue[number].scripted, number != message))
-    if message is not None and len(tokens) <= _FEW_WORDS:
+    if span_of is not None:
+        numbers.sort(key=lambda number: not span_of(dialogue[number]))
+    elif message is not None and len(tokens) <= _FEW_WORDS:
         numbers = [number for number in numbers if number == message]
     for number in numbers:
         text = dialogue[number].text

@@ -15,7 +15,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from string import ascii_uppercase
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -290,7 +290,11 @@ def _checked(name: str, entry: Any, question: FormQuestion, form: Form, item: Ma
         if not any(map(str.isalnum, given.words)):
             raise ValueError(f"{name} quotes {given.words!r}, which has no letters: copy the words that decide")
     evidence = question.quotes or form.evidence
-    checked = tuple(dict.fromkeys(_quotation(given, form, evidence, item) for given in quoted))
+    found = dict[tuple[int, str], Quotation]()
+    for given in quoted:
+        place = _quotation(given, form, evidence, item, question.kind)
+        found.setdefault((place.message, place.words), place)
+    checked = tuple(found.values())
     if question.kind == "span":
         places = tuple(
             q
@@ -312,24 +316,26 @@ def _checked(name: str, entry: Any, question: FormQuestion, form: Form, item: Ma
     return FormAnswer(question, answer, checked, reason, void)
 
 
-def _quotation(given: _Quoted | _Words, form: Form, evidence: Evidence, item: Material) -> Quotation:
+def _quotation(given: _Quoted | _Words, form: Form, evidence: Evidence, item: Material, kind: str) -> Quotation:
     if evidence != "case":
-        return check_quotation(getattr(given, "message", None), given.words, item.messages)
+        span_of = partial(_may_be_evidence, evidence=evidence) if kind == "span" else None
+        return check_quotation(getattr(given, "message", None), given.words, item.messages, span_of=span_of)
     found = (quotation(given.words, text) for _, text in item.texts(form.shown))
     words = next((words for words in found if words is not None), None)
     return Quotation(OF_CASE, given.words.strip(), "unverified") if words is None else Quotation(OF_CASE, words)
 
 
 def _is_evidence(quoted: Quotation, evidence: Evidence, item: Material) -> bool:
-    """Return whether words are of a speaker whose words are evidence, and no scripted message of another one.
+    if quoted.state == "unverified":
+        return False
+    return evidence == "case" or _may_be_evidence(item.messages[quoted.message], evidence)
+
+
+def _may_be_evidence(turn: Turn, evidence: Evidence) -> bool:
+    """Return whether a message is of a speaker whose words are evidence, and no scripted one of another speaker.
 
     The patient's scripted opening is the complaint of the case, so that it counts where anyone's words do.
     """
-    if quoted.state == "unverified":
-        return False
-    if evidence == "case":
-        return True
-    turn = item.messages[quoted.message]
     if evidence == "told":
         return turn.role == "patient"
     if evidence == "anyone":

@@ -351,6 +351,16 @@ def test_the_first_readable_verdict_counts() -> None:
     assert len(script.sent) == 3
 
 
+def test_the_first_word_of_a_name_is_not_several_answers() -> None:
+    """Of "Final Diagnosis: Multiple Sclerosis" a 1.5B model extracts "Multiple"."""
+    named = "**Final Diagnosis:** Multiple sclerosis."
+    with pytest.raises(ValueError, match="“Multiple sclerosis” is the name of one answer"):
+        read_name("Multiple", named)
+    for response in ("Multiple", "Multiple possible diagnoses", "Multiple sclerosis or lupus, I cannot tell."):
+        assert read_name("Multiple", response) == "Multiple"
+    assert read_name("Multiple sclerosis", named) == "Multiple sclerosis"
+
+
 @pytest.mark.parametrize(
     ("extracted", "replies", "verdict"),
     [

@@ -134,6 +134,12 @@ def test_a_reply_that_cannot_be_used_is_requested_again_with_the_reason(subtests
             json.dumps({**PROFILE, "basic": [{"key": "chief complaint", "value": "hiccups", "imputed": True}]}),
             "chief complaint",
         ),
+        (
+            json.dumps(
+                {**PROFILE, "basic": [{"key": "chief complaint", "value": "hiccups", "lay": "The patient hiccups."}]}
+            ),
+            "“The patient hiccups.” is not what the patient says of 'chief complaint'",
+        ),
         ("[1, 2]", "no JSON object"),
     ]
     for bad, complaint in table:
@@ -151,6 +157,7 @@ def test_a_filter_reply_without_a_reason_is_asked_for_again() -> None:
 
     assert last.generated.suitable
     assert len(prompts) == 4
+    assert 'cannot be used: the reply: "suitable" is false, so "reason" is one of research_setting, ' in prompts[1]
 
 
 def test_after_three_useless_replies_the_case_is_named_with_the_reason(subtests: pytest.Subtests) -> None:
@@ -170,6 +177,14 @@ def test_an_invented_result_is_dropped_counted_and_noted() -> None:
     assert [f.value for f in last.generated.profile.optional] == ["pitted nails"]
     assert [(d.part, d.value) for d in last.dropped] == [("optional", "acanthosis")]
     assert last.generated.note.endswith("1 proposed fact did not hold and was dropped.")
+
+
+def test_a_fact_without_a_value_is_left_out() -> None:
+    allergies = {"key": "allergies", "value": "None", "lay": "I have no allergies.", "imputed": False}
+    last, _ = generate(PASSES, json.dumps({**PROFILE, "basic": [*PROFILE["basic"], allergies]}))
+
+    assert last.generated.profile is not None
+    assert [f.key for f in last.generated.profile.basic] == [f["key"] for f in PROFILE["basic"]]
 
 
 def test_numbers_for_texts_are_read() -> None:

@@ -175,7 +175,13 @@ def test_what_is_read_of_replies() -> None:
             places,
             {"quotes": "patient"},
             {"quotations": [{"message": 3, "words": "fever"}, {"message": 2, "words": "fever"}]},
-            ("1", False, ["verified", "unverified"]),
+            ("1", False, ["verified"]),  # the same place
+        ),
+        (  # small models number their quotations; those of the doctor alone do not count
+            places,
+            {"quotes": "patient"},
+            {"quotations": [{"message": 0, "words": "fever"}, {"message": 1, "words": "Do you have"}]},
+            ("1", False, ["repaired", "unverified"]),
         ),
         (text, {"quotes": "none"}, {"reason": "So.", "answer": "Go to hospital."}, ("Go to hospital.", False, [])),
         (text, {"quotes": "none"}, {"reason": "So.", "answer": " "}, "no answer"),
