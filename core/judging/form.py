@@ -30,9 +30,11 @@ Shown = Literal["dialogue", "summary", "vignette", "question", "answer", "respon
 """What a judge sees of an item: the conversations, the summary of one, the case's vignette, its question with choices,
 the right answer, the free response, the diagnosis that the grader extracted from it, the profile. Never a model's name
 or a condition."""
-Evidence = Literal["none", "anyone", "doctor", "patient", "told", "case"]
+Evidence = Literal["none", "anyone", "doctor", "patient", "told", "case", "vignette", "response"]
 """Whose words may be quoted as evidence; ``told``: the patient's with its scripted opening, which tells the complaint;
-``case``: those of what is shown next to a conversation."""
+``case``: those of what is shown next to a conversation; ``vignette`` and ``response``: those of it alone."""
+OF_TEXTS: frozenset[Evidence] = frozenset(("case", "vignette", "response"))
+"""Evidence without the number of a message."""
 DOCTOR = "doctor"
 """As a judge: the model that was the doctor of the conversation."""
 CANNOT_JUDGE = "cannot judge"

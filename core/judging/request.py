@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from string import ascii_uppercase
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, cast
 
 import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
@@ -27,7 +27,7 @@ from core.asking.parts import PromptPart, dialogue_parts, prompt_part
 from core.asking.scene import Dialogue, Turn
 from core.case import NOT_GIVEN, Case, Profile
 from core.events import RoleName
-from core.judging.form import Evidence, Form, FormQuestion, Shown
+from core.judging.form import OF_TEXTS, Evidence, Form, FormQuestion, Shown
 from core.judging.judgement import Quotation
 from core.judging.quotations import check_quotation, has_denial
 from core.prompts import PromptPack, load_pack
@@ -38,6 +38,13 @@ _MOST_PLACES = 40
 """Places of a question that asks for all of them."""
 _MOST_CHARACTERS = 1_000
 OF_CASE = -1
+_WHOSE: Mapping[Evidence, str] = {
+    "doctor": "doctor",
+    "patient": "patient",
+    "vignette": "text of the case",
+    "response": "answer that was given",
+}
+"""Evidence of one source → its name in the instruction."""
 """Number of the message of a quotation from the case."""
 _PROFILE_PARTS = {
     "demographics": "Demographics",
@@ -129,8 +136,8 @@ def judge_request(
             dialogues.append((title, [numbered(at + n, turn) for n, turn in enumerate(dialogue)]))
             at += len(dialogue)
     evidences = {question.quotes or form.evidence for question in questions}
-    whose = next((speaker for speaker in ("doctor", "patient") if evidences == {speaker}), "")
-    evidence = "messages" if evidences - {"none", "case"} else "case" if "case" in evidences else ""
+    whose = next((words for source, words in _WHOSE.items() if evidences == {source}), "")
+    evidence = "messages" if evidences - OF_TEXTS - {"none"} else "case" if evidences & OF_TEXTS else ""
     names = [f"q{n}" for n, _ in enumerate(questions, 1)]
     material = [(title, _indented(text)) for title, text in item.texts(form.shown)]
     parts = {
@@ -245,7 +252,7 @@ def _entry(evidence: Evidence, is_span: bool, answers: tuple[str, ...], numbers:
     """Return the form of a reply to one question; that of equal questions is one model, and once in the JSON schema."""
     fields: dict[str, Any] = {}
     if evidence != "none" or is_span:
-        quoted = _Quoted if numbers and evidence != "case" else _Words
+        quoted = _Quoted if numbers and evidence not in OF_TEXTS else _Words
         most = _MOST_PLACES if is_span else MOST_QUOTATIONS
         fields["quotations"] = (Annotated[list[quoted], Field(max_length=most)], ...)  # type: ignore[valid-type]
     if not is_span:
@@ -317,10 +324,11 @@ def _checked(name: str, entry: Any, question: FormQuestion, form: Form, item: Ma
 
 
 def _quotation(given: _Quoted | _Words, form: Form, evidence: Evidence, item: Material, kind: str) -> Quotation:
-    if evidence != "case":
+    if evidence not in OF_TEXTS:
         span_of = partial(_may_be_evidence, evidence=evidence) if kind == "span" else None
         return check_quotation(getattr(given, "message", None), given.words, item.messages, span_of=span_of)
-    found = (quotation(given.words, text) for _, text in item.texts(form.shown))
+    shown = form.shown if evidence == "case" else cast("tuple[Shown]", (evidence,))
+    found = (quotation(given.words, text) for _, text in item.texts(shown))
     words = next((words for words in found if words is not None), None)
     return Quotation(OF_CASE, given.words.strip(), "unverified") if words is None else Quotation(OF_CASE, words)
 
@@ -328,7 +336,7 @@ def _quotation(given: _Quoted | _Words, form: Form, evidence: Evidence, item: Ma
 def _is_evidence(quoted: Quotation, evidence: Evidence, item: Material) -> bool:
     if quoted.state == "unverified":
         return False
-    return evidence == "case" or _may_be_evidence(item.messages[quoted.message], evidence)
+    return evidence in OF_TEXTS or _may_be_evidence(item.messages[quoted.message], evidence)
 
 
 def _may_be_evidence(turn: Turn, evidence: Evidence) -> bool:

@@ -11,6 +11,7 @@ import pytest
 
 from core.asking.parts import PromptPart
 from core.asking.scene import Turn
+from core.case import Case
 from core.datasets.select import cases_of
 from core.errors import AnamnesisError, UsageError
 from core.jobs.ask_job import AskOutcome, run_job
@@ -50,6 +51,7 @@ DIALOGUE = (
     Turn("doctor", "I am sorry to hear that. Do you have a fever?"),
     Turn("patient", "No fever at all."),
 )
+CASE = Case(case_key="t/1", dataset="t", specialty="Other", answer="Scabies", vignette="An itchy man.")
 
 
 def form_of(*questions: dict[str, Any], **fields: Any) -> Form:
@@ -150,6 +152,7 @@ def test_what_is_read_of_replies() -> None:
     yes_no, scale = {"id": "a"}, {"id": "b", "kind": "scale", "options": {"1": "Bad", "2": "Good"}}
     places, text = {"id": "c", "kind": "span"}, {"id": "d", "kind": "text"}
     doctor = {"quotes": "doctor"}
+    of_vignette = {"id": "e", "quotes": "vignette"}
     spoken, greeting, invented = "Do you have a fever?", "what brings you in today?", "Have you been to Peru?"
     # question, form, entry of the reply → value, void, states of the quotations; or words of the error
     rows: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], object]] = [
@@ -168,6 +171,10 @@ def test_what_is_read_of_replies() -> None:
         (yes_no, doctor, entry("yes", "…"), "no letters"),
         (yes_no, doctor, entry("perhaps", spoken), "'yes', 'no' or"),
         (yes_no, {"quotes": "none"}, {"reason": "So.", "answer": "yes"}, ("yes", False, [])),
+        # the right answer stands next to the vignette, which does not name it
+        (of_vignette, {}, entry("yes", "An itchy man"), ("yes", False, ["verified"])),
+        (of_vignette, {}, entry("yes", "Scabies"), ("yes", True, ["unverified"])),
+        (yes_no, {"quotes": "case"}, entry("yes", "Scabies"), ("yes", False, ["verified"])),
         (scale, {}, entry(2, spoken), ("2", False, ["verified"])),
         (scale, {}, entry(2), "without a quotation"),
         (places, {"quotes": "patient"}, {"quotations": []}, ("0", False, [])),
@@ -190,7 +197,7 @@ def test_what_is_read_of_replies() -> None:
     for question, fields, given, right in rows:
         form = form_of(question, **fields)
         try:
-            (answer,) = answers_in(json.dumps({"q1": given}), form, form.questions, Material(DIALOGUE))
+            (answer,) = answers_in(json.dumps({"q1": given}), form, form.questions, Material(DIALOGUE, case=CASE))
             got: object = (answer.value, answer.void, [quoted.state for quoted in answer.quotations])
         except ValueError as error:
             got = right if isinstance(right, str) and right in str(error) else str(error)
