@@ -48,13 +48,15 @@ class _ProfilerReply(BaseModel):
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
 
-class _Filtered(_ProfilerReply):
+class Filtered(_ProfilerReply):
+    """Whether a case can become a patient; ``reason``, one of ``REASON_MEANINGS``, if it cannot."""
+
     note: str = ""
     reason: Reason | None = None
     suitable: bool
 
     @model_validator(mode="after")
-    def _check_reason(self) -> _Filtered:
+    def _check_reason(self) -> Filtered:
         if not self.suitable and self.reason is None:
             raise ValueError(f'"suitable" is false, so "reason" is one of {", ".join(REASON_MEANINGS)}')
         return self
@@ -100,7 +102,7 @@ class LLMProfiler(ModelAgent):
             CallFailed: The provider fails.
         """
         calls: tuple[str, ...] = ()
-        filtered: _Filtered | None = None
+        filtered: Filtered | None = None
         values: dict[str, Any] = {
             "vignette": case.vignette,
             "question": case.question,
@@ -108,7 +110,7 @@ class LLMProfiler(ModelAgent):
             "answer": case.answer,
             "reasons": list(REASON_MEANINGS.items()),
         }
-        async for item in self._ask(case, "filter", values, _Filtered, partial(read_json, form=_Filtered)):
+        async for item in self._ask(case, "filter", values, Filtered, partial(read_json, form=Filtered)):
             if isinstance(item, Parsed):
                 filtered, calls = item.value, item.call_ids
             else:
@@ -119,7 +121,7 @@ class LLMProfiler(ModelAgent):
             yield Profiled(generated, (), calls)
             return
         values = {"vignette": case.vignette, "answer": case.answer, "sections": get_args(FactSection)}
-        async for profiling in self._ask(case, "profile", values, _Proposed, lambda text: _read_profile(text, case)):
+        async for profiling in self._ask(case, "profile", values, _Proposed, lambda text: read_profile(text, case)):
             if not isinstance(profiling, Parsed):
                 yield profiling
             elif profiling.value is not None:
@@ -151,7 +153,7 @@ class LLMProfiler(ModelAgent):
             yield item
 
 
-def _read_profile(text: str, case: Case) -> tuple[Literal["patient", "caregiver"], Checked]:
+def read_profile(text: str, case: Case) -> tuple[Literal["patient", "caregiver"], Checked]:
     """Return the speaker and the checked profile.
 
     Raises:

@@ -309,7 +309,10 @@ def _checked(name: str, entry: Any, question: FormQuestion, form: Form, item: Ma
             else q._replace(state="unverified")
             for q in checked
         )
-        return FormAnswer(question, str(sum(q.state != "unverified" for q in places)), places)
+        counted = [q for q in places if q.state != "unverified"]
+        parts = [q for q in counted for whole in counted if q is not whole and _is_part(q, whole)]
+        places = tuple(q for q in places if q not in parts)
+        return FormAnswer(question, str(len(counted) - len(set(parts))), places)
     answer, reason = entry.answer.strip(), entry.reason.strip()
     if not answer:
         raise ValueError(f"{name} has no answer")
@@ -331,6 +334,11 @@ def _quotation(given: _Quoted | _Words, form: Form, evidence: Evidence, item: Ma
     found = (quotation(given.words, text) for _, text in item.texts(shown))
     words = next((words for words in found if words is not None), None)
     return Quotation(OF_CASE, given.words.strip(), "unverified") if words is None else Quotation(OF_CASE, words)
+
+
+def _is_part(quoted: Quotation, whole: Quotation) -> bool:
+    """Return whether a place lies in another: “chest pain” in “sharp chest pain” of the same message."""
+    return quoted.message == whole.message != OF_CASE and quoted.words in whole.words
 
 
 def _is_evidence(quoted: Quotation, evidence: Evidence, item: Material) -> bool:

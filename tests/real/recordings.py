@@ -22,13 +22,16 @@ from core import paths
 from core.agents.grader import read_extracted, read_yes_no
 from core.agents.mcq import named_choices
 from core.agents.probe import read_belief
+from core.agents.profiler import Filtered, read_profile
+from core.agents.sections_model import read_split
+from core.asking.ask import read_json
 from core.asking.scene import Turn
 from core.case import Case
 from core.frameworks.automedic.tags import read_tags
 from core.frameworks.conversation import concluded
 from core.jobs.items import read_items
 from core.jobs.openings import read_opening
-from core.judging.form import RUBRIC, Form, FormQuestion, Shown, forms
+from core.judging.form import RUBRIC, Form, FormQuestion, forms
 from core.judging.request import Material, answers_in
 from core.judging.rubric import read_rubric, rubric_files
 from core.prompts import load_pack
@@ -41,7 +44,7 @@ _LANDMARK = re.compile(r"(?<=[\n}])[^{}\n]{25,}")
 _MESSAGE = re.compile(r"^\[\d+\] (\w+)[^:\n]*: (.*(?:\n    .*)*)$", re.MULTILINE)
 """``[2] Doctor: Any fever?``; later lines of a message are indented."""
 _CHOICE = re.compile(r"^[A-Z]\. (.+)$", re.MULTILINE)
-_HEADING = re.compile(r"^(?:The|Its|Profile)\b[^\n]{0,60}:$", re.MULTILINE)
+_HEADING = re.compile(r"^((?:The|Its|Profile)\b[^\n]{0,60}):$", re.MULTILINE)
 """``The right answer:``, which is no text of the item."""
 _QUESTION = re.compile(r"^Question (q\d+): (.+)$", re.MULTILINE)
 
@@ -87,24 +90,32 @@ def replaying(recorded: Iterable[Recording]) -> Script:
     return script
 
 
-@dataclass(frozen=True)
-class _AsShown(Material):
-    """An item of which only what the judge was shown is known."""
-
-    shown: str = ""
-
-    def texts(self, shown: Sequence[Shown]) -> list[tuple[str, str]]:
-        return [("The item", text) for text in _HEADING.split(self.shown)]
+def _material(about: Mapping[str, Any]) -> Material:
+    """Return the item that a judge was shown."""
+    scripted = about.get("scripted", ())
+    turns = [Turn(role, text, scripted=n in scripted) for n, (role, text) in enumerate(about["dialogue"])]
+    _, *pieces = _HEADING.split(about["shown"].replace("\n    ", "\n"))
+    texts = {title: text.strip() for title, text in zip(pieces[::2], pieces[1::2], strict=True)}
+    case = Case.model_construct(
+        vignette=texts.get("The case", ""),
+        question=texts.get("The question about it", ""),
+        choices=tuple(line.partition(". ")[2] for line in texts.get("Its choices", "").splitlines()),
+        answer=texts.get("The right answer", ""),
+    )
+    return Material(
+        tuple(turns),
+        case=case,
+        summary=texts.get("The summary of the conversation", ""),
+        response=texts.get("The answer that was given", ""),
+        extracted=texts.get("The diagnosis that was read from it", ""),
+    )
 
 
 def _judged(reply: str, about: Mapping[str, Any]) -> dict[str, str]:
     """Return q1, q2, … → the answer, after ``void`` if its quotations are no evidence."""
     form = form_of(about["form"])
     questions = [_asked(form, *asked) for asked in about["questions"]]
-    scripted = about.get("scripted", ())
-    turns = [Turn(role, text, scripted=n in scripted) for n, (role, text) in enumerate(about["dialogue"])]
-    item = _AsShown(tuple(turns), shown=about["shown"])
-    answers = answers_in(reply, form, questions, item, numbers=about["numbers"])
+    answers = answers_in(reply, form, questions, _material(about), numbers=about["numbers"])
     return {f"q{n}": f"{'void ' * answer.void}{answer.value}" for n, answer in enumerate(answers, 1)}
 
 
@@ -127,10 +138,30 @@ def _case(about: Mapping[str, Any]) -> Case:
     return Case(case_key="t/1", dataset="t", specialty="Other", answer="Gout", vignette=about["vignette"])
 
 
+def _filtered(reply: str, about: Mapping[str, Any]) -> list[Any]:
+    read = read_json(reply, Filtered)
+    return [read.suitable, read.reason]
+
+
+def _profile(reply: str, about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the speaker, the keys of the facts, and how many are dropped."""
+    speaker, checked = read_profile(reply, _case(about))
+    keys = [fact.key for fact in (*checked.profile.demographics, *checked.profile.basic)]
+    results = [fact.value for fact in checked.profile.optional]
+    return {"speaker": speaker, "facts": keys, "results": results, "dropped": len(checked.dropped)}
+
+
+def _split(reply: str, about: Mapping[str, Any]) -> dict[str, int]:
+    split = read_split(reply, about["vignette"])
+    return {"invented": split.invented, "by rule": split.by_rule}
+
+
 def _belief(reply: str, about: Mapping[str, Any]) -> list[list[Any]]:
     return [[name, round(share, 3)] for name, share in read_belief(reply)]
 
 
+_ABOUT_TEXTS = ("openings/opening", "items/items", "automedic/filter", "automedic/profile", "craftmd/sections")
+"""Prompts about the text of a case, which is one paragraph."""
 Reader = Callable[[str, Mapping[str, Any]], Any]
 READERS: Mapping[str, Reader] = {
     "judging/judge": _judged,
@@ -145,6 +176,9 @@ READERS: Mapping[str, Reader] = {
     "automedic/doctor": _tags,
     "openings/opening": lambda reply, about: read_opening(reply, _case(about)),
     "items/items": lambda reply, about: [item.value for item in read_items(reply, _case(about)).items],
+    "automedic/filter": _filtered,
+    "automedic/profile": _profile,
+    "craftmd/sections": _split,
     "automedic/answer_mcq": lambda reply, about: named_choices(reply, about["choices"]),
 }
 """Prompt → what its replies are read by."""
@@ -189,8 +223,9 @@ def about(prompt: str, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any] 
     if prompt.endswith("answer_mcq"):
         listed = (_CHOICE.findall(str(message["content"])) for message in reversed(messages))
         return {"choices": next((choices for choices in listed if len(choices) > 1), [])}
-    if prompt in ("openings/opening", "items/items"):
-        return {"vignette": str(messages[0]["content"]).rpartition("The text:")[2].strip()}
+    if prompt in _ABOUT_TEXTS:
+        text = re.split(r"\nThe (?:text|case):\n", str(messages[0]["content"]))[-1]
+        return {"vignette": text.split("\n\n")[0].strip()}
     if not prompt.startswith("judging/"):
         return {}
     wordings = list(dict(_QUESTION.findall(text)).values())
@@ -209,7 +244,7 @@ def about(prompt: str, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any] 
                 "questions": questions,
                 "dialogue": [list(turn) for turn in talk],
                 "scripted": [],
-                "shown": "" if talk else shown.strip(),
+                "shown": _MESSAGE.sub("", shown).strip(),
                 "numbers": numbers,
             }
     return None

@@ -184,6 +184,12 @@ def test_what_is_read_of_replies() -> None:
             {"quotations": [{"message": 3, "words": "fever"}, {"message": 2, "words": "fever"}]},
             ("1", False, ["verified"]),  # the same place
         ),
+        (  # one place
+            places,
+            {"quotes": "patient"},
+            {"quotations": [{"message": 3, "words": "fever"}, {"message": 3, "words": "No fever at all"}]},
+            ("1", False, ["verified"]),
+        ),
         (  # small models number their quotations; those of the doctor alone do not count
             places,
             {"quotes": "patient"},
