@@ -40,7 +40,7 @@ REASON_MEANINGS: dict[Reason, str] = {
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1_000)]
 T = TypeVar("T")
 _THIRD_PERSON = re.compile(r"\bthe patient\b", re.IGNORECASE)
-_NO_VALUE = frozenset(("none", "null", "n/a", "not mentioned", "not stated", "unknown"))
+_NO_VALUE = re.compile(r"(?:none|null|n/a|unknown|(?:not|none) (?:mentioned|stated|given|specified|provided))\W*", re.I)
 """Values of facts of which the text says nothing."""
 
 
@@ -154,16 +154,8 @@ class LLMProfiler(ModelAgent):
 
 
 def read_profile(text: str, case: Case) -> tuple[Literal["patient", "caregiver"], Checked]:
-    """Return the speaker and the checked profile.
-
-    Raises:
-        ValueError: It has no chief complaint, or words of the patient that speak of "the patient".
-    """
+    """Return the speaker and the checked profile; raise ``ValueError`` for one without a chief complaint."""
     proposed = read_json(text, _Proposed)
-    for fact in (*proposed.demographics, *proposed.basic):
-        if _THIRD_PERSON.search(fact.lay):
-            speaks = "the person who brings the patient" if proposed.speaker == "caregiver" else "the patient"
-            raise ValueError(f"“{fact.lay}” is not what {speaks} says of {fact.key!r}: write it as they would say it")
     checked = check_profile(
         case,
         Profile(
@@ -178,8 +170,14 @@ def read_profile(text: str, case: Case) -> tuple[Literal["patient", "caregiver"]
 
 
 def _facts(facts: Sequence[_HistoryFact]) -> tuple[Fact, ...]:
+    """Return the facts with a value; a small model's lay words that speak of "the patient" are nobody's."""
     return tuple(
-        Fact(key=f.key, value=f.value, lay=f.lay.strip() or f.value, imputed=f.imputed)
+        Fact(
+            key=f.key,
+            value=f.value,
+            lay=f.value if _THIRD_PERSON.search(f.lay) else f.lay.strip() or f.value,
+            imputed=f.imputed,
+        )
         for f in facts
-        if f.value.strip(" .").lower() not in _NO_VALUE
+        if not _NO_VALUE.fullmatch(f.value)
     )

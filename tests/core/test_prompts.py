@@ -316,7 +316,7 @@ def test_every_prompt_of_the_project_is_rendered_as_by_jinja_itself() -> None:
 
 
 FORMS: dict[tuple[str, str], type[BaseModel]] = {
-    ("automedic", "filter"): profiler._Filtered,
+    ("automedic", "filter"): profiler.Filtered,
     ("automedic", "profile"): profiler._Proposed,
     ("craftmd", "belief"): BeliefReply,
     ("craftmd", "facts"): fact_splitter._Split,

@@ -15,7 +15,7 @@ import pytest
 from core.agents.grader import _SEPARATORS, named_in_list, read_extracted, read_name, read_yes_no
 from core.agents.mcq import judge_strict
 from core.agents.probe import BeliefReply, read_belief
-from core.agents.profiler import _read_profile
+from core.agents.profiler import read_profile
 from core.agents.sections_model import read_split
 from core.asking.ask import json_in, quotation, read_json
 from core.asking.scene import Turn
@@ -73,7 +73,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "a belief": read_belief,
     "all JSON": json_in,
     "JSON of a form": lambda text: read_json(text, BeliefReply),
-    "a profile": lambda text: _read_profile(text, CASE),
+    "a profile": lambda text: read_profile(text, CASE),
     "an opening": lambda text: read_opening(text, CASE),
     "sections": lambda text: read_split(text, CASE.vignette),
     "a sentence of a section": lambda text: read_split(

@@ -162,7 +162,7 @@ def test_every_form_is_a_strict_schema() -> None:
     """Every object has exactly its fields, all required, and no part of a schema allows anything."""
     conversations = form_named("care_ratings")
     forms = [
-        *(BeliefReply, connection._Vitals, items._Reply, fact_splitter._Split, openings._Reply, profiler._Filtered),
+        *(BeliefReply, connection._Vitals, items._Reply, fact_splitter._Split, openings._Reply, profiler.Filtered),
         *(profiler._Proposed, sections_model._Reply, reply_form(conversations, conversations.questions)),
     ]
     wrong: list[object] = []
