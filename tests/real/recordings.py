@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from core import paths
-from core.agents.grader import read_extracted, read_yes_no
+from core.agents.grader import read_comparison, read_name
 from core.agents.mcq import named_choices
 from core.agents.probe import read_belief
 from core.agents.profiler import Filtered, read_profile
@@ -46,6 +46,8 @@ _MESSAGE = re.compile(r"^\[\d+\] (\w+)[^:\n]*: (.*(?:\n    .*)*)$", re.MULTILINE
 _CHOICE = re.compile(r"^[A-Z]\. (.+)$", re.MULTILINE)
 _HEADING = re.compile(r"^((?:The|Its|Profile)\b[^\n]{0,60}):$", re.MULTILINE)
 """``The right answer:``, which is no text of the item."""
+_PAIR = re.compile(r"^1: (.+) \| 2: (.+) →$", re.MULTILINE)
+_QUOTED = re.compile(r"<quoted>\n(.*?)\n</quoted>", re.DOTALL)
 _QUESTION = re.compile(r"^Question (q\d+): (.+)$", re.MULTILINE)
 
 
@@ -169,8 +171,8 @@ READERS: Mapping[str, Reader] = {
     "craftmd/doctor": lambda reply, about: concluded(reply) or "goes on",
     "consultation/doctor_long": lambda reply, about: concluded(reply) or "goes on",
     "consultation/doctor_short": lambda reply, about: concluded(reply) or "goes on",
-    "craftmd/grader_judge": lambda reply, about: read_yes_no(reply) or UNREADABLE,
-    "craftmd/grader_extract": lambda reply, about: read_extracted(reply),
+    "craftmd/grader_judge": lambda reply, about: read_comparison(reply, about["name"], [about["right"]]),
+    "craftmd/grader_extract": lambda reply, about: read_name(reply, about["response"]),
     "craftmd/answer_mcq": lambda reply, about: named_choices(reply, about["choices"]),
     "craftmd/belief": _belief,
     "automedic/doctor": _tags,
@@ -223,6 +225,11 @@ def about(prompt: str, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any] 
     if prompt.endswith("answer_mcq"):
         listed = (_CHOICE.findall(str(message["content"])) for message in reversed(messages))
         return {"choices": next((choices for choices in listed if len(choices) > 1), [])}
+    if prompt.endswith("grader_judge"):
+        right, name = _PAIR.findall(str(messages[0]["content"]))[-1]
+        return {"right": right, "name": name}
+    if prompt.endswith("grader_extract"):
+        return {"response": _QUOTED.findall(str(messages[0]["content"]))[-1]}
     if prompt in _ABOUT_TEXTS:
         text = re.split(r"\nThe (?:text|case):\n", str(messages[0]["content"]))[-1]
         return {"vignette": text.split("\n\n")[0].strip()}
