@@ -101,7 +101,7 @@ def lines_of(answers: pd.DataFrame) -> list[Line]:
     """Return answers as lines of a list, each with its verdict and, if it is known, its cause in words."""
     return [
         {
-            **answer,
+            **answer,  # type: ignore[dict-item]  # the names of columns are texts
             "case": answer["case_key"],
             "arm": f"{answer['format']}:{answer['question_type']}",
             "answer": arm(answer["format"], answer["question_type"]),
