@@ -6,6 +6,7 @@ of a page is one not made before, so that only what other states share comes fro
 
 from __future__ import annotations
 
+import gc
 import os
 import statistics
 import tempfile
@@ -86,12 +87,15 @@ def main() -> None:
 def imported(release: Path) -> Iterator[None]:
     from core.frameworks.craftmd.release import RELEASE
     from core.jobs.release.importing import import_release
+    from core.measures.measuring import measure_trials
+    from core.measures.registry import measures
     from core.store.database import Store
 
     with tempfile.TemporaryDirectory() as folder:
         os.environ["ANAMNESIS_DB"] = str(Path(folder) / "anamnesis.duckdb")
         layout = RELEASE.find(release, str(release))
         import_release(Store(), layout, list(layout.models))
+        measure_trials(Store(), measures().values())  # otherwise in the background of the first pages
         yield
 
 
@@ -110,6 +114,7 @@ def session(page: str) -> AppTest:
 def opened(page: str) -> tuple[str, ...]:
     """Open a page twice after its modules are loaded, and return its line of the table."""
     session(page).run()  # loads modules, and makes what is stored next to the database
+    gc.freeze()  # as the server does after its imports
     st.cache_resource.clear()
     st.cache_data.clear()
     busy = []

@@ -28,9 +28,9 @@ from core.measures.paired import (
     by_arm,
     compare,
     group_of_score,
-    paired_cases,
     pairs_of,
     read_scores,
+    share_cases,
 )
 from core.measures.provenance import differing, graders, settings_side_by_side, side_of
 from core.models.registry import load_registry
@@ -115,7 +115,7 @@ def without_shared_cases(scores: Iterable[CaseScore], versions: Sequence[str]) -
     return [
         (first, second)
         for first, second in pairs
-        if first in arms and second in arms and not paired_cases(arms[first], arms[second])
+        if first in arms and second in arms and not share_cases(arms[first], arms[second])
     ]
 
 

@@ -109,6 +109,11 @@ def paired_cases(first: Cases, second: Cases) -> list[PairedCase]:
     return pairs
 
 
+def share_cases(first: Cases, second: Cases) -> bool:
+    """Return whether a case counts on both sides with the same content."""
+    return any(a.content == b.content for a, b in _of_both(first, second))
+
+
 def _of_both(first: Cases, second: Cases) -> list[tuple[CaseScore, CaseScore]]:
     """Return the cases that count on both sides, also those with other content, in the order of the first."""
     pairs = ((a, second.get(key)) for key, a in first.items() if a.counted)

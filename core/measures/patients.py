@@ -139,21 +139,21 @@ def patient_rates(
 
 def patient_hits(
     store: Store,
-    kind: ReplyMarkKind,
+    kinds: Sequence[ReplyMarkKind],
     selection: Selection | None = None,
     *,
     words: str | None = None,
     limit: int | None = 50,
 ) -> list[dict[str, Any]]:
     with store.read() as cursor:
-        return hits(cursor, PATIENT_MARKS, [kind], selection, words=words, limit=limit)
+        return hits(cursor, PATIENT_MARKS, kinds, selection, words=words, limit=limit)
 
 
 def hit_sample(
     store: Store, kind: ReplyMarkKind, number: int = 20, seed: int = 20, selection: Selection | None = None
 ) -> list[dict[str, Any]]:
     """Return ``number`` stored hits of a kind, drawn at random without replacement (all if there are fewer)."""
-    stored = patient_hits(store, kind, selection, limit=None)
+    stored = patient_hits(store, [kind], selection, limit=None)
     return random.Random(seed).sample(stored, min(number, len(stored)))
 
 
@@ -348,13 +348,11 @@ def report(
         yield from rows
         request.case_values = pd.concat(case_values) if case_values else None
         request.notes += _unclaimed_notes(rows)
-    else:
+    elif part == "sample":
         for chosen_kind in kinds:
-            yield from (
-                hit_sample(store, chosen_kind, limit, seed, selection)
-                if part == "sample"
-                else patient_hits(store, chosen_kind, selection, words=words, limit=limit)
-            )
+            yield from hit_sample(store, chosen_kind, limit, seed, selection)
+    else:
+        yield from patient_hits(store, kinds, selection, words=words, limit=limit)
 
 
 def rule_precisions() -> Iterator[Row]:

@@ -212,9 +212,11 @@ def find_lattice(sample: Floats, max_denominator: int = MAX_DENOMINATOR) -> Latt
     With 5 trials a case the steps are 1/5; where the numbers of trials differ, 1 over their least common multiple.
     """
     distinct, position = np.unique(sample, return_inverse=True)
-    fractions = [Fraction(float(v)).limit_denominator(max_denominator) for v in distinct]
-    if any(abs(float(f) - v) > _ROUNDING * max(1, abs(v)) for f, v in zip(fractions, distinct, strict=True)):
-        return None
+    fractions: list[Fraction] = []
+    for value in distinct.tolist():  # ends at the first that is no such fraction: measured scores are none
+        fractions.append(Fraction(value).limit_denominator(max_denominator))
+        if abs(float(fractions[-1]) - value) > _ROUNDING * max(1, abs(value)):
+            return None
     denominator = math.lcm(*(f.denominator for f in fractions))
     numerators = [int(f * denominator) for f in fractions]
     ticks = [n - numerators[0] for n in numerators]

@@ -166,11 +166,15 @@ def sign_flip_p(differences: ArrayLike) -> tuple[float, Literal["exact", "resamp
             sums = np.concatenate([sums + size, sums - size])
         return float(np.mean(np.abs(sums) >= reached)), "exact"
     generator, hits = np.random.default_rng(SEED), 0
+    # the sum of each choice out of eight sizes: a resample is then a look-up for every eight of its signs
+    eights = np.pad(sizes, (0, -sizes.size % 8)).reshape(-1, 8)
+    of_eight = eights @ np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).T.astype(np.float64)
     for start in range(0, RESAMPLES, _SIGN_BLOCK):
         shape = (min(_SIGN_BLOCK, RESAMPLES - start), sizes.size)
         bits = np.frombuffer(generator.bytes(shape[0] * shape[1] // 8 + 1), dtype=np.uint8)
-        positive = np.unpackbits(bits)[: shape[0] * shape[1]].reshape(shape).astype(np.float64)
-        hits += int(np.sum(np.abs(2 * (positive @ sizes) - sizes.sum()) >= reached))
+        positive = np.packbits(np.unpackbits(bits)[: shape[0] * shape[1]].reshape(shape), axis=1)
+        sums = of_eight.take(positive + 256 * np.arange(positive.shape[1])).sum(axis=1)
+        hits += int(np.sum(np.abs(2 * sums - sizes.sum()) >= reached))
     return (hits + 1) / (RESAMPLES + 1), "resampled"
 
 

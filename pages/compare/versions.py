@@ -1,6 +1,5 @@
 """Versions of one model in order: accuracy, the change at each step, and what rose and fell."""
 
-from collections import Counter
 from dataclasses import replace
 
 import streamlit as st
@@ -12,14 +11,17 @@ from core.measures.base import Section
 from core.measures.compare import report_monitor
 from core.measures.endings import REASONS, WITHOUT_DIAGNOSIS
 from core.stats.corrections import LABELS
+from core.store.queries.answers import answered_cases
+from core.store.selection import Selection
 from pages.compare.lineage import PUBLISHED, by_label, lineages, published_table, several_served
+from pages.kit.cached import ask
 from pages.kit.controls import choose, choose_several
 from pages.kit.empty import draw_empty
 from pages.kit.figures import draw_conditions_behind
 from pages.kit.look import END_SHORT, arm
 from pages.kit.names import RELEASED, label_of, model_name
 from pages.kit.section import draw_result, draw_section, section_result, words_of
-from pages.kit.stored import known_case_sets, scores
+from pages.kit.stored import known_case_sets
 from pages.kit.tables import draw_table
 from pages.kit.view import CaseSetOptions, FilterRow, ask_selection
 
@@ -99,7 +101,7 @@ def draw_versions() -> None:
     row = FilterRow(monitoring_served=False)
     sets = known_case_sets()
     with_steps = (
-        name for name in sets if len({score.model for score in scores("usual", name)}) > 1 or several_served(name)
+        name for name in sets if len(ask(answered_cases, Selection(case_sets=(name,)))) > 1 or several_served(name)
     )
     default_set = next(with_steps, printed_sets()[0])
     offers = {name: CaseSetOptions() for name in dict.fromkeys([default_set, *sets])}
@@ -115,7 +117,7 @@ def draw_versions() -> None:
             help="Providers change the model behind a name. Each served name becomes a version, in the order of first "
             "use.",
         )
-    n_scores = Counter(score.model for score in scores(selection.mcq_rule, case_set))
+    n_scores = ask(answered_cases, selection)
     version_of = by_label(list(n_scores))
     default = [next((label for label in version_of if label_of(version_of[label]) == name), "") for name in PUBLISHED]
     if split:

@@ -1,7 +1,6 @@
 """The list of wrong answers, with causes as soon as these are known, and the conversation of the chosen answer."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -10,12 +9,13 @@ from core.events import reasoning_of
 from core.measures.attribution import Cause
 from core.measures.base import Result, Section
 from core.measures.failures import CAUSES_SECTION
+from pages.failures.data import lines_of
 from pages.kit.case.why import CAUSE, cause_words
 from pages.kit.cases import clear_parameters
 from pages.kit.controls import choose
 from pages.kit.conversation import draw_answer
 from pages.kit.conversation_list import Line, draw_rows
-from pages.kit.look import VERDICT, arm, badge, plain
+from pages.kit.look import badge, plain
 from pages.kit.navigation import link
 from pages.kit.stored import ConversationRecord
 
@@ -41,14 +41,14 @@ ANSWERS = Section(
 
 
 def draw_answers(
-    answers: pd.DataFrame, names: Mapping[str, str], read_behind: Callable[[str, Cause], pd.DataFrame] | None = None
+    answers: pd.DataFrame, names: Mapping[str, str], read_behind: Callable[[str, Cause], list[Line]] | None = None
 ) -> None:
     """Ask for a model and a cause, list its wrong answers, and draw the chosen answer.
 
     Args:
         answers: Wrong answers with at least the columns model and, if causes are known, cause.
         names: Condition → its name on the page.
-        read_behind: Returns the listed answers of a model and cause in all columns; ``None`` while causes are unknown.
+        read_behind: Returns the lines of a model and cause; ``None`` while causes are unknown.
     """
     if answers.empty:
         return
@@ -64,8 +64,8 @@ def draw_answers(
         present = set(listed["cause"].unique())
         causes: list[Cause] = [cause for cause in (*ORDER, "provider") if cause in present]
         cause = choose("Cause", causes, "failures_cause", names=lambda c: CAUSE[c][0], where=cause_column)
-        listed = read_behind(model, cause)
-    lines = {f"{line['trial_id']}|{line['arm']}": line for line in map(_line, listed.to_dict("records"))}
+    rows = lines_of(listed) if read_behind is None else read_behind(model, cause)
+    lines = {f"{line['trial_id']}|{line['arm']}": line for line in rows}
 
     def draw_side(record: ConversationRecord) -> None:
         line = lines[st.query_params[ANSWER]]
@@ -78,19 +78,6 @@ def draw_answers(
     chosen = draw_rows(ANSWERS, result, names, ANSWER, ("trial_id", "arm"), _note, draw_side=draw_side)
     if chosen is None and read_behind is not None:
         clear_parameters(ANSWER)
-
-
-def _line(answer: Mapping[Any, Any]) -> Line:
-    """Return an answer as a line of ``ANSWERS``, with its verdict and, if it is known, its cause in words."""
-    turn = None if pd.isna(answer.get("turn")) else int(answer["turn"])
-    return {
-        **answer,
-        "case": answer["case_key"],
-        "arm": f"{answer['format']}:{answer['question_type']}",
-        "answer": arm(answer["format"], answer["question_type"]),
-        "said": VERDICT[answer["verdict"]][0],
-        **({"cause_words": CAUSE[answer["cause"]][0], "turn": turn} if "cause" in answer else {}),
-    }
 
 
 def _note(line: Line, names: Mapping[str, str]) -> str:

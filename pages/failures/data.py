@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import pandas as pd
 
@@ -20,6 +21,9 @@ from core.store.queries.answers import wrong_answers
 from core.store.queries.judged_facts import FORM
 from core.store.selection import Selection
 from pages.kit.cached import cached_query, read
+from pages.kit.case.why import CAUSE
+from pages.kit.conversation_list import Line
+from pages.kit.look import VERDICT, arm
 from pages.kit.names import natural
 from pages.kit.notes import basis, notes_on
 from pages.kit.view import names_on
@@ -87,8 +91,28 @@ def causes(extract: Causes, selection: Selection) -> AttributedAnswers:
 
 
 @cached_query(spinner=False, entries=4)
-def answers_behind(extract: Causes, selection: Selection, model: str, cause: Cause) -> pd.DataFrame:
-    """Return the selected answers with a cause, in all columns, ordered by case and trial."""
-    listed = extract.read(within=selection, model=model, cause=cause)
-    keys = list(zip(listed["case_key"].map(cache(natural)), listed["trial_id"].to_numpy(), strict=True))
-    return listed.iloc[sorted(range(len(keys)), key=keys.__getitem__)]
+def answers_behind(extract: Causes, selection: Selection, model: str, cause: Cause) -> list[Line]:
+    """Return the selected answers with a cause as ``lines_of``, ordered by case and trial."""
+    lines, case_order = lines_of(extract.read(within=selection, model=model, cause=cause)), cache(natural)
+    return sorted(lines, key=lambda line: (case_order(line["case_key"]), line["trial_id"]))
+
+
+def lines_of(answers: pd.DataFrame) -> list[Line]:
+    """Return answers as lines of a list, each with its verdict and, if it is known, its cause in words."""
+    return [
+        {
+            **answer,  # type: ignore[dict-item]  # the names of columns are texts
+            "case": answer["case_key"],
+            "arm": f"{answer['format']}:{answer['question_type']}",
+            "answer": arm(answer["format"], answer["question_type"]),
+            "said": VERDICT[answer["verdict"]][0],
+            **(
+                {"cause_words": CAUSE[answer["cause"]][0], "turn": _number(answer["turn"])} if "cause" in answer else {}
+            ),
+        }
+        for answer in answers.to_dict("records")
+    ]
+
+
+def _number(value: Any) -> int | None:
+    return None if pd.isna(value) else int(value)

@@ -3,19 +3,17 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from core.case import AsksFor, Case
+from core.case import Case
 from core.datasets.published import printed_sets
 from core.events import Answered, Event, Graded
 from core.frameworks.base import Arm, frameworks
-from core.measures.paired import read_scores
 from core.store.conditions import Condition
 from core.store.database import Store
-from core.store.queries.answers import CaseScore
 from core.store.queries.cases import case
 from core.store.queries.grades import latest_grades
 from core.store.queries.runs import CAMPAIGNS, Origin, Run, run_records, runs
 from core.store.queries.trials import Conversation, conversations, stored_trial, trial_events
-from core.store.selection import McqRule, Selection, case_sets_played
+from core.store.selection import Selection, case_sets_played
 from core.store.selection import conditions as select_conditions
 from pages.kit.cached import ask, cached_query
 
@@ -35,23 +33,6 @@ class ConversationRecord:
     @property
     def answers(self) -> dict[Arm, Answered]:
         return {(e.format, e.question_type): e for e in self.events if isinstance(e, Answered)}
-
-
-@cached_query("Reading the answers…", entries=4)
-def scores(
-    mcq_rule: McqRule = "usual",
-    case_set: str | None = None,
-    asks_for: tuple[AsksFor, ...] = (),
-    *,
-    pooled: bool = False,
-) -> list[CaseScore]:
-    """Return the scores of all campaigns and releases.
-
-    With a single ``case_set`` the names of conditions omit it. ``asks_for`` restricts to cases whose question asks for
-    one of these kinds; empty for all.
-    """
-    case_sets = None if case_set is None else (case_set,)
-    return read_scores(Store(), Selection(case_sets=case_sets, pooled=pooled, asks_for=asks_for or None), mcq_rule)
 
 
 @cached_query()

@@ -5,13 +5,13 @@ import streamlit as st
 from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.jobs.judge import Judging
 from core.judging.form import RUBRIC
-from core.judging.rubric import name_of
 from core.judging.rules import RULE_JUDGE
 from core.measures.rubrics.reading import PANEL, read_rubric_outcomes
 from core.measures.rubrics.report import CRITERIA, FIGURES
 from core.reviews.rubrics import rubric_entries
+from core.store.queries.rubrics import last_rubric
 from core.store.selection import Selection
-from pages.kit.cached import read
+from pages.kit.cached import ask, read
 from pages.kit.case.verdicts import BY_RULE
 from pages.kit.controls import choose
 from pages.kit.empty import draw_empty
@@ -30,13 +30,12 @@ def draw_rubrics() -> None:
         return
     row = FilterRow()
     rubrics = {name: entry.form.title for name, entry in read(rubric_entries).items()}
-    last = read(read_rubric_outcomes, Selection()).rubric
-    default = name_of(last) if last else None
+    last = ask(last_rubric)
     with row.own:
-        name = choose("Rubric", list(rubrics), "rubric", names=rubrics, default=default, width=224)
+        name = choose("Rubric", list(rubrics), "rubric", names=rubrics, default=last, width=224)
         shown = choose("Show", list(_SHOWN), "rubric_tab", width=128)
     selection = ask_selection(offered(), "models", "datasets", "specialties", row=row)
-    judges = list(read(read_rubric_outcomes, selection, name).available)
+    judges = list(read(read_rubric_outcomes, selection, name, None).available)
     judge = None
     with row.popover():
         if len(judges) > 1:

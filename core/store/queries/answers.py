@@ -69,6 +69,12 @@ def case_scores(
     return _with_repeats(cursor, _case_scores(cursor, chosen, _counts(cursor, chosen)))
 
 
+def answered_cases(cursor: duckdb.DuckDBPyConnection, selection: Selection) -> dict[str, int]:
+    """Return condition → the number of its ``case_scores``, without reading them; in the order of the conditions."""
+    sql = f"{_counts(cursor, selection)} {_ANSWERED}"
+    return dict(cursor.execute(sql, {**selection.parameters(sql), "staffed": staffed()}).fetchall())
+
+
 class RuleMeans(NamedTuple):
     """Accuracy (0 to 1) of an arm with choices over cases, by the substring rule and by the strict rule.
 
@@ -292,6 +298,12 @@ _CASE_SCORES = """
     FROM case_counts GROUP BY place, format, question_type, case_key
     ORDER BY place, format, question_type, case_key"""
 
+_ANSWERED = f"""
+    SELECT any_value(model), count(DISTINCT (format, question_type, case_key)) FROM (
+        SELECT any_value(model) AS model, place, format, question_type, case_key FROM counts AS verdicts
+        WHERE verdict IS NOT NULL AND {IN_ARMS}
+        GROUP BY place, format, question_type, case_key, rule, verdict HAVING sum(n) > 0
+    ) GROUP BY place ORDER BY place"""
 _RULE_MEANS = f"""
     SELECT model, format, question_type, avg(loose_correct / loose_counted) AS loose,
         avg(strict_correct / strict_counted) AS strict, greatest(count(loose_counted), count(strict_counted))

@@ -44,7 +44,7 @@ def hits(
     words: str | None = None,
     limit: int | None = 50,
 ) -> list[dict[str, Any]]:
-    """Return the first ``limit`` hits of these kinds by run, case, trial and turn.
+    """Return the first ``limit`` hits of each of these kinds, in their order, by run, case, trial and turn.
 
     ``question`` is the doctor's message before the ``reply``. ``words`` selects hits that contain it, ignoring case.
     """
@@ -89,11 +89,12 @@ _HITS = f"""
         SELECT conversations.*, turn, kind, words, start, coalesce(detail, '') AS detail
         FROM hits JOIN conversations USING (trial_id)
         WHERE ($words::VARCHAR IS NULL OR contains(lower(words), lower($words)))
-        ORDER BY run_id, {_NATURAL}, trial, turn, start LIMIT $limit
+        QUALIFY $limit::INTEGER IS NULL
+            OR row_number() OVER (PARTITION BY kind ORDER BY run_id, {_NATURAL}, trial, turn, start) <= $limit
     )
     SELECT kind, words, detail, reply.text AS reply, coalesce((
             SELECT arg_max(before.text, before.turn) FROM utterances AS before
             WHERE before.trial_id = page.trial_id AND before.turn < page.turn AND before.role = 'doctor'), '')
         AS question, page.trial_id, page.turn, case_key AS case, doctor, patient
     FROM page JOIN utterances AS reply ON reply.trial_id = page.trial_id AND reply.turn = page.turn
-    ORDER BY run_id, {_NATURAL}, trial, page.turn, start"""
+    ORDER BY list_position($kinds::VARCHAR[], kind), run_id, {_NATURAL}, trial, page.turn, start"""

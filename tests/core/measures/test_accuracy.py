@@ -15,7 +15,7 @@ from core.measures.base import Row
 from core.stats.bootstrap import exact_interval
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.answers import case_scores
+from core.store.queries.answers import answered_cases, case_scores
 from core.store.selection import Selection
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, grades, invalid, write_journal
 from tests.support.stores import copy_of, shared
@@ -149,6 +149,7 @@ def test_runs_of_one_model_are_pooled_by_case(filled: Store) -> None:
 def test_case_scores_count_correct_and_counted_trials(unchanged: Store) -> None:
     with unchanged.read() as cursor:
         scores = case_scores(cursor)
+        assert list(answered_cases(cursor, Selection()).values()) == [3]
     assert [(s.case_key, s.correct, s.counted, s.score) for s in scores] == [
         ("ours/1", 1, 2, 0.5),
         ("ours/2", 2, 3, pytest.approx(2 / 3)),

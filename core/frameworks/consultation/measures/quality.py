@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain
 from typing import Final
 
 from core.frameworks.consultation.measures.published import HISTORY_SETS
@@ -30,10 +29,10 @@ from core.stats.corrections import LABELS
 from core.words import counted
 
 
-def asked_and_told(*rows: Sequence[Row]) -> dict[str, str]:
+def asked_and_told(rows: Sequence[Row]) -> dict[str, str]:
     """Return what each doctor asked and was told, from measures of ``report history``."""
     by_model: dict[str, dict[str, Row]] = {}
-    for row in chain(*rows):
+    for row in rows:
         by_model.setdefault(row.label["model"], {})[row.label["measure"]] = row
     return {model: _sentences(measures) for model, measures in by_model.items()}
 
@@ -51,16 +50,13 @@ def _sentences(of: dict[str, Row]) -> str:
     return ". ".join(sentences) + "." if sentences else "No conversation is measured."
 
 
-_TOLD: Final = tuple(
-    replace(FIGURES, options={"part": "measures", "measure": measure}, controls=())
-    for measure in ("queries", "patient_recall", "accuracy")
-)
+_TOLD: Final = replace(FIGURES, options={"part": "measures", "measure": "queries,patient_recall,accuracy"}, controls=())
 _FIGURES: Final = View("Figures", {"reached": FIGURES, "doctors": DOCTORS, "uncovered": UNCOVERED})
 QUALITY: Final = Quality(
     "History taking",
     "history",
     views=(
-        View("Asked and missed", {"told": TOLD, "asked": ASKED}, words=Words(_TOLD, asked_and_told)),
+        View("Asked and missed", {"told": TOLD, "asked": ASKED}, words=Words((_TOLD,), asked_and_told)),
         _FIGURES,
         View(
             "Course of the dialogue",

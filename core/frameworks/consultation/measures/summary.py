@@ -264,15 +264,15 @@ def case_sets_of(table: pd.DataFrame) -> pd.Series:
     return table["case_key"].map({key: str(key).partition("/")[0] for key in table["case_key"].unique()})
 
 
-def read_doctors(store: Store, selection: Selection | None = None, history: pd.DataFrame | None = None) -> pd.DataFrame:
+def read_doctors(store: Store, selection: Selection | None = None) -> pd.DataFrame:
     """Return ``read_history``'s table with ``case_set`` and the task's accuracy, judged by the selection's rule.
 
     ``accuracy`` is the share of right answers among the counted answers of a case (NaN if none counts), ``n_accuracy``
     the number of counted answers, ``uncounted`` that of the others. A bound has no conversations by design, so none are
-    excluded. ``history`` is the result of ``read_history`` for this selection under any rule, if available.
+    excluded.
     """
     chosen = selection or Selection()
-    table = read_history(store, chosen) if history is None else history
+    table = read_history(store, chosen)
     task = replace(chosen, formats=TASK.formats, question_types=TASK.question_types)
     with store.read() as cursor:
         scores = case_scores(cursor, task, chosen.mcq_rule)
@@ -335,7 +335,7 @@ def report(
         "inquiry, groups by items, right answers by patient recall, the patient's virtues by patient, or each case.",
     ] = "measures",
     speaker: Annotated[Speaker | None, "Only the measures of the words of one speaker."] = None,
-    measure: Annotated[str | None, "Only this measure."] = None,
+    measure: Annotated[str | None, "Only these measures, with commas."] = None,
     published: Annotated[HistorySet | None, "Add the published figures of Liao et al. on a data set."] = None,
     correction: Annotated[Correction, "Correction of p over the measures of a change."] = "holm",
 ) -> Iterator[Listed]:
@@ -349,12 +349,12 @@ def report(
         return
 
     def wanted(name: str) -> bool:
-        return name.startswith(speaker or "") and measure in (None, name)
+        return name.startswith(speaker or "") and (measure is None or name in measure.split(","))
 
     for place, table in _table_of(request, part).groupby(["case_set", by] if by else ["case_set"], sort=True):
         label = dict(zip(("cases", *filter(None, [by])), map(str, place), strict=True))
         for row in _rows_of(request, part, table, correction, wanted):
-            if wanted(row.label.get("measure", measure or speaker or "")):
+            if "measure" not in row.label or wanted(row.label["measure"]):
                 yield replace(row, label={**label, **row.label})
     if published and part == "measures":
         for row in published_rows(published):
@@ -376,13 +376,13 @@ def _case_lines(table: pd.DataFrame) -> Iterator[Mapping[str, Any]]:
 
 def _table_of(request: MetricRequest, part: HistoryPart) -> pd.DataFrame:
     """Return the table of cases or conversations of a part, with ``case_set``."""
-    conversations = replace(request.selection, mcq_rule="usual")  # the rule does not matter for conversations
     if part == "uncovered":
         table = request.read(read_uncovered, request.selection)
     elif part == "curves":
-        table = request.read(read_history, conversations, curves=True)
+        any_rule = replace(request.selection, mcq_rule="usual")  # the rule does not matter for conversations
+        table = request.read(read_history, any_rule, curves=True)
     else:
-        return request.read(read_doctors, request.selection, request.read(read_history, conversations))
+        return request.read(read_doctors, request.selection)
     return table.assign(case_set=case_sets_of(table))
 
 

@@ -62,7 +62,7 @@ def test_processes_mark_the_same(store: Store) -> None:
     measure_trials(store, [PATIENT_MARKS], processes=1)
     with store.read() as cursor:
         stored_hits = hits(cursor, PATIENT_MARKS, selection=Selection(trials=["m1/1/0"]))
-    assert [hit["words"] for hit in stored_hits] == ["vignette", "papules", "pruritus"]
+    assert [hit["words"] for hit in stored_hits] == ["papules", "pruritus", "vignette"]
 
 
 def test_the_marks_before_a_stop_are_stored(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +100,7 @@ def test_other_rules_mark_again(store: Store, monkeypatch: pytest.MonkeyPatch) -
     measure_trials(store, [PATIENT_MARKS])
     monkeypatch.setattr(PatientMarks, "version", "2")
     assert count_unmeasured(store, PATIENT_MARKS) == 4
-    assert patient_hits(store, "mentions_text") == []
+    assert patient_hits(store, ["mentions_text"]) == []
 
 
 def test_rates_are_shares_of_conversations_and_hits_of_replies(marked: Store) -> None:
@@ -171,16 +171,18 @@ def test_every_kind_is_a_score_with_its_hits_as_evidence(marked: Store) -> None:
 def test_hits_come_with_question_reply_and_place(marked: Store) -> None:
     with marked.read() as cursor:
         assert len(hits(cursor, PATIENT_MARKS, ["mentions_text"], limit=2)) == 2
-    (hit,) = patient_hits(marked, "mentions_text", Selection(models=["m1"]))
+        first_of_each = hits(cursor, PATIENT_MARKS, ["mentions_text", "medical_term"], limit=1)
+    assert [hit["kind"] for hit in first_of_each] == ["mentions_text", "medical_term"]
+    (hit,) = patient_hits(marked, ["mentions_text"], Selection(models=["m1"]))
     assert (hit["trial_id"], hit["turn"], hit["question"], hit["words"]) == ("m1/1/0", 3, "Do you smoke?", "vignette")
     assert hit["words"] in hit["reply"]
-    assert len(patient_hits(marked, "medical_term", words="PRUR")) == 1
+    assert len(patient_hits(marked, ["medical_term"], words="PRUR")) == 1
 
 
 def test_filters_name_runs_personas_and_specialties(marked: Store) -> None:
-    assert len(patient_hits(marked, "mentions_text", Selection(personas=[""]))) == 1
-    assert len(patient_hits(marked, "mentions_text", Selection(runs=["m2"]))) == 2
-    assert patient_hits(marked, "mentions_text", Selection(specialties=["Cardiology"])) == []
+    assert len(patient_hits(marked, ["mentions_text"], Selection(personas=[""]))) == 1
+    assert len(patient_hits(marked, ["mentions_text"], Selection(runs=["m2"]))) == 2
+    assert patient_hits(marked, ["mentions_text"], Selection(specialties=["Cardiology"])) == []
     with marked.read() as cursor:
         filters = offer(cursor)
     assert set(zip(filters["doctor"], filters["persona"], strict=True)) == {("m1", ""), ("m2", "terse")}
@@ -203,4 +205,4 @@ def test_without_conversations_there_are_no_figures(tmp_path: Path) -> None:
     empty = Store(tmp_path / "empty.duckdb")
     assert measure_trials(empty, [PATIENT_MARKS]) == 0
     assert patient_rates(empty) == []
-    assert all(patient_hits(empty, kind) == [] for kind in KINDS)
+    assert patient_hits(empty, KINDS) == []
