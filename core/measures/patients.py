@@ -404,7 +404,7 @@ SECTIONS = (
         {"part": "rates"},
         kind="dots",
         place="kind",
-        axis="Conversations with at least one error",
+        axis="Conversations with an error",
         columns=(
             "kind",
             "rate",
@@ -431,7 +431,7 @@ SECTIONS = (
         ),
         heads={
             "rate": "With an error",
-            "with_hit": "Of them with one",
+            "with_hit": "Conversations with one",
             "hits": "Errors",
             "n": "Conversations",
             "per_100": "Errors per 100 replies",

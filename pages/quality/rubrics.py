@@ -33,7 +33,7 @@ def draw_rubrics() -> None:
     last = read(read_rubric_outcomes, Selection()).rubric
     default = name_of(last) if last else None
     with row.own:
-        name = choose("Rubric", list(rubrics), "rubric", names=rubrics, default=default, width=224)
+        name = choose("Rubric", list(rubrics), "rubric", names=rubrics, default=default, width=336)
         shown = choose("Show", list(_SHOWN), "rubric_tab", width=128)
     selection = ask_selection(offered(), "models", "datasets", "specialties", row=row)
     judges = list(read(read_rubric_outcomes, selection, name).available)
