@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from core.asking.persona import label, parse_persona
+from core.frameworks.base import title_of
 from core.journal import IMPORTED
 from core.store.condition_parts import DOCTOR, addresses_of, other_seats
 from core.store.conditions import Condition
@@ -157,7 +158,7 @@ _SETTINGS: dict[str, Callable[[Run], str]] = {
     "Case set": lambda run: f"{run.case_set} {run.case_set_hash[:_HASH]}, {run.cases:,} cases",
     "Trials of a case": lambda run: str(run.trials),
     "Seed": lambda run: UNKNOWN if run.source == "release" else str(run.seed),
-    "Protocol": lambda run: run.protocol,
+    "Framework": lambda run: title_of(run.protocol),
     "Source": lambda run: (
         "imported release" if run.source == "release" else "imported log" if run.source in IMPORTED else "run here"
     ),

@@ -84,7 +84,7 @@ def parts(page: Page) -> Iterator[str]:
 
 
 def unfolded(page: Page) -> Iterator[str]:
-    """Open every expander once, since one may close another, then every menu; yield the selector of what is open."""
+    """Open every expander once, since one may close another, then every menu; yield the selector of what it changed."""
     opened: set[str] = set()
     while closed := [
         summary
@@ -94,7 +94,7 @@ def unfolded(page: Page) -> Iterator[str]:
         opened.add(closed[0].inner_text())
         closed[0].click()
         drawn(page)
-        yield '[data-testid="stExpander"] details[open]'
+        yield '[data-testid="stMain"]'  # the first section of a page has no frame while it is open
     menus = page.get_by_test_id("stMain").locator('[data-testid="stPopover"] button:enabled:visible')
     for number in range(menus.count()):
         menus.nth(number).click()
