@@ -19,7 +19,7 @@ FORMAT: dict[Format, str] = {
 QUESTION_TYPE: dict[QuestionType, str] = {
     "mcq": "Multiple choice",
     "mcq_many": "Many choices",
-    "mcq_answers": "Many answers (0.4)",
+    "mcq_answers": "Many answers",
     "frq": "Free response",
     "frq_top3": "Top three",
 }

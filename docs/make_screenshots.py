@@ -139,7 +139,7 @@ def sample(page: Page, narrow: Page, address: str) -> None:
     page.mouse.wheel(0, -5_000)
     settle(page)
     take(page, "sample")
-    figures(page, address, 300, endings="accuracy?acc_tab=Endings+and+what-if", failures="failures")
+    figures(page, address, endings="accuracy?acc_tab=Endings+and+what-if", failures="failures")
     figures(narrow, address, narrow="")
     page.goto(f"{address}/live?trial={_OF_THE_SMALL_MODEL}")
     settle(page)
@@ -168,7 +168,7 @@ def debugger(page: Page, address: str) -> None:
     """Run every arm of a case three times on the debugger and take its matrix with one cell opened."""
     page.goto(f"{address}/debugger")
     settle(page)
-    page.get_by_text(re.compile(r"^All \d+$")).click()
+    page.get_by_text(re.compile(r"^All \(\d+\)$")).click()
     page.get_by_text("More settings", exact=True).click()
     page.get_by_role("spinbutton", name="Trials").fill("3")
     page.keyboard.press("Enter")
@@ -208,7 +208,7 @@ def automedic(page: Page, address: str, core: Core) -> None:
     take(page, "data", 190)
     for cap in ("20", "8"):
         core("run", "--protocol", "automedic", "--doctor", "reference/bayes", "--trials", "1", "--cap", cap)
-    figures(page, address, 250, care="quality?quality_part=CARE")
+    figures(page, address, care="quality?quality_part=CARE")
 
 
 def models(page: Page, address: str, core: Core) -> None:
@@ -223,6 +223,8 @@ def models(page: Page, address: str, core: Core) -> None:
 def runs(page: Page, address: str, core: Core) -> None:
     """Start a campaign on the page, name it, and take it and the home page when it is complete."""
     page.goto(f"{address}/runs")
+    settle(page)
+    page.get_by_text("New campaign", exact=True).click()  # folded, because a model can be asked
     settle(page)
     page.get_by_role("button", name="Start the campaign").click()
     page.wait_for_url(re.compile("run="))
@@ -275,8 +277,8 @@ def release(browser: Browser) -> None:
         with dashboard(Path(folder)) as address:
             page = browser.new_page(viewport=WIDE)
             page.set_default_timeout(PATIENCE)
-            figures(page, address, 100, graders="trust")
-            figures(page, address, 345, patients="trust?trust=Simulated+patients")
+            figures(page, address, graders="trust")
+            figures(page, address, patients="trust?trust=Simulated+patients")
 
 
 def main() -> None:
@@ -287,7 +289,7 @@ def main() -> None:
         for opened in (page, narrow):
             opened.set_default_timeout(PATIENCE)
         core = core_in(Path(folder))
-        figures(page, address, 110, accuracy="accuracy")
+        figures(page, address, accuracy="accuracy")
         figures(page, address, versions="compare?cmp_part=Versions")
         sample(page, narrow, address)
         models(page, address, core)

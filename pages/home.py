@@ -173,11 +173,12 @@ def draw_runs(runs: Sequence[RunProgress]) -> None:
     st.header("Runs", anchor=False)
     for run in runs[:_LISTED]:
         icon = STATE_ICON[run_state(run)].split("/")[1].rstrip(":")
-        link("runs", plain(run_title(run)), icon, run=run.run_id)
         trials = f"{run.done:,} of {run.planned or run.done:,} trials"
         cost = cost_in_words(run).replace("unknown", "cost unknown")
         day = when(run.created_at).partition(" ")[0]
-        st.caption(" · ".join([plain(day), trials, plain(cost), title_of(run.protocol)]))
+        with st.container(gap=None):  # the caption stands closer to its link than to the next
+            link("runs", plain(run_title(run)), icon, run=run.run_id)
+            st.caption(" · ".join([plain(day), trials, plain(cost), title_of(run.protocol)]))
     if len(runs) > _LISTED:
         link("runs", f"All {len(runs):,} runs", "list")
     if recent := ask(conversations, Selection(sources=["live"]), limit=3):

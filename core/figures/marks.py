@@ -250,6 +250,9 @@ def _in_panels(
     figure = make_subplots(
         rows=down,
         cols=across,
+        specs=[
+            [{} if row * across + column < len(titles) else None for column in range(across)] for row in range(down)
+        ],
         shared_yaxes=not free,
         horizontal_spacing=0.08 if free else 0.03,
         vertical_spacing=between / total if down > 1 else 0,

@@ -307,7 +307,8 @@ def _layout(rows: Sequence[Row], series: str, place: str, panel: str) -> _Layout
     if place not in others and (place not in count or place == series):
         place = max(free_parts, key=count.__getitem__) if free_parts else series or next(iter(count))
     between = [name for name in others if name != place]
-    if panel in between:  # a part that the panel determines (the rule of a question type) adds nothing
+    if between:  # a part that the panel determines (the rule of a question type) adds nothing
+        panel = panel if panel in between else max(between, key=count.__getitem__)
         pairs = {name: len({(row.label.get(panel), row.label.get(name)) for row in drawn}) for name in between}
         between = [name for name in between if name == panel or pairs[name] > count[panel]]
     return _Layout(drawn, count, series, place, between)

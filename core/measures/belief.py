@@ -282,8 +282,8 @@ BeliefPart = Literal["curves", "calibration"]
 @metric(
     "belief",
     *CASES_OF_RUNS,
-    empty="No belief is stored: the reference doctor reports it, and a campaign can ask other doctors for it after "
-    "every reply. Conversations whose patient had a persona count only if their run is chosen.",
+    empty="No belief is stored for these cases: the reference doctor reports it, and a campaign can ask other doctors. "
+    "Personas count only if their run is chosen.",
     measure=BELIEFS,
     starts=(CAMPAIGN, BELIEF),
     page="failures",

@@ -237,6 +237,7 @@ LOSSES = Section(
         "p_adjusted", "n_cases",
     ),
     heads={"first_mean": "Vignette", "second_mean": "Conversation", "n_cases": "Cases"},
+    words={"vignette → multi_turn": "Vignette → Multi-turn"},
     caption="Conversation minus vignette, paired by case, the largest loss first. Filled: adjusted p ≤ .05.",
     page="accuracy",
 )  # fmt: skip

@@ -405,7 +405,7 @@ def left_out_notes(rows: Iterable[Row], name: NameOf = str) -> list[Note]:
     excluded: dict[str, int] = {}
     for row in rows:
         excluded[row["model"]] = excluded.get(row["model"], 0) + row["excluded"]
-    listed = ", ".join(f"{name(model)} {n:,}" for model, n in excluded.items() if n)
+    listed = "; ".join(f"{name(model)}: {n:,}" for model, n in excluded.items() if n)
     words = (
         "Excluded and not counted as wrong, because a provider failed or refused or the grader’s reply could not be "
         f"read: {listed}."

@@ -124,7 +124,7 @@ def patient_rates(
     rows: list[Row] = []
     for (group, persona, protocol, _), members in marked.groupby(place):
         names = members["condition"].unique()
-        pool = f"{members['data_set'].iat[0]}, {len(names)} conditions pooled" if len(names) > 1 else str(names[0])
+        pool = f"{members['data_set'].iat[0]}, {len(names)} conditions combined" if len(names) > 1 else str(names[0])
         label = {by: str(group), "condition": pool, "persona": str(persona) or "plain", "protocol": str(protocol)}
         rows += _rates(label, members, kinds)
         if case_values is not None:
@@ -402,7 +402,7 @@ SECTIONS = (
         {"part": "rates"},
         kind="dots",
         place="kind",
-        axis="Conversations with at least one error",
+        axis="Conversations with an error",
         columns=(
             "kind",
             "rate",
@@ -429,7 +429,7 @@ SECTIONS = (
         ),
         heads={
             "rate": "With an error",
-            "with_hit": "Of them with one",
+            "with_hit": "Conversations with one",
             "hits": "Errors",
             "n": "Conversations",
             "per_100": "Errors per 100 replies",

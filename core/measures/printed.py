@@ -335,7 +335,7 @@ def report(
 _HEADS = {
     "published": "Published", "published_adjusted": "Published, adjusted", "p": "p here", "value": "Value here",
     "p_adjusted": "Adjusted p here", "ours": "Computed from", "same_model": "Same model", "n": "Cases or items",
-    "first": "First", "second": "Second", "difference": "Δ here",
+    "first": "First", "second": "Second", "difference": "Difference here",
 }  # fmt: skip
 TESTS_PRINTED = Section(
     "Tests of the preprint",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from core.asking.persona import label, parse_persona
+from core.frameworks.base import title_of
 from core.journal import IMPORTED
 from core.store.condition_parts import DOCTOR, addresses_of, other_seats
 from core.store.conditions import Condition
@@ -81,7 +82,7 @@ def settings_side_by_side(sides: Sequence[ComparedRuns]) -> list[Setting]:
     settings = {name: Setting(name, tuple(_joined(side.runs, value) for side in sides)) for name, value in read.items()}
     roles = ("patient", "grader", "summariser", *_extra_roles(side.seats for side in sides))
     seats = {role: Setting(role.capitalize(), tuple(_seat(side, role) for side in sides)) for role in roles}
-    first = "Prompts (name and hash)"
+    first = "Prompts"
     doctor = Setting("Doctor", tuple(side.doctor for side in sides))
     reached = [line for role, seat in {DOCTOR: doctor, **seats}.items() if seat.same for line in _reached(role, sides)]
     others = [setting for name, setting in settings.items() if name != first]
@@ -152,12 +153,12 @@ def _setting_title(name: str) -> str:
 
 
 _SETTINGS: dict[str, Callable[[Run], str]] = {
-    "Prompts (name and hash)": _prompts,
+    "Prompts": _prompts,
     "Limit of messages": _cap,
     "Case set": lambda run: f"{run.case_set} {run.case_set_hash[:_HASH]}, {run.cases:,} cases",
     "Trials of a case": lambda run: str(run.trials),
     "Seed": lambda run: UNKNOWN if run.source == "release" else str(run.seed),
-    "Protocol": lambda run: run.protocol,
+    "Framework": lambda run: title_of(run.protocol),
     "Source": lambda run: (
         "imported release" if run.source == "release" else "imported log" if run.source in IMPORTED else "run here"
     ),

@@ -207,7 +207,7 @@ PUBLISHED = Section(
         "model", "measure", "format", "question_type", "rank", "organisation", "year", "mean", "ci_low", "ci_high",
         "n_cases", "difference",
     ),
-    heads={"n_cases": "Cases", "difference": "Δ to published"},
+    heads={"n_cases": "Cases", "difference": "Minus published"},
     help="Open: published. Filled, with 95 % intervals: what was tested here, in the same format and question type. "
     "Prompts, patients and cases usually differ, so that a difference is no test.",
     page="accuracy",

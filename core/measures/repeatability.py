@@ -256,5 +256,13 @@ REPEATABILITY = replace(
         "variance within cases": "Variance within cases",
     },
 )
-POWER = section_of(report_power, "accuracy")
+POWER = replace(
+    section_of(report_power, "accuracy"),
+    heads={
+        "difference": "Difference to detect",
+        "target": "Power",
+        "beside": "Second model",
+        "planned": "Planned cases",
+    },
+)
 SECTIONS = (REPEATABILITY, POWER)

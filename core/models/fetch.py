@@ -64,7 +64,7 @@ _SMALL = FetchableModel(
     93,
     270,
     8192,
-    "A very small language model: a real one, quick on any machine, and a poor doctor.",
+    "A real language model, very small and quick, and a poor doctor.",
 )
 OFFERS = {
     "smollm2-135m": _SMALL,
@@ -72,8 +72,7 @@ OFFERS = {
         _SMALL,
         title="SmolLM2-135M, taught to take a history",
         disk_mb=2 * _SMALL.disk_mb,
-        words="The same after twenty minutes of training on this project's cases: it asks short questions, one point "
-        "at a time. Its diagnoses are guesses.",
+        words="The same after training on this project’s cases: it asks short questions; its diagnoses are guesses.",
         base="smollm2-135m",
         adapters=DATA / "adapters" / "smollm2-135m-history",
     ),

@@ -55,7 +55,7 @@ FIGURES: Mapping[str, Section] = {
             "data_set": "Cases",
             "mean": "Accuracy",
             "n_cases": "Common cases",
-            "from_first": "Δ to first",
+            "from_first": "Minus first",
             "cost_usd": "US dollars",
             "turns": "Messages",
             "provider_failures": "Provider failures",

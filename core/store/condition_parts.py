@@ -171,13 +171,13 @@ def _sampling(run: Run) -> tuple[str, str]:
 
 
 def _cap(run: Run) -> tuple[str, str]:
-    turns = run.settings.get("max_questions") or run.settings.get("max_turns")
-    if turns:
-        return str(turns), f"cap {turns}"
+    for unit in ("questions", "turns"):
+        if most := run.settings.get(f"max_{unit}"):
+            return str(most), f"at most {most} {unit}"
     if "max_messages" not in run.settings:
         return "", ""
     messages = run.settings["max_messages"]
-    return (str(messages), f"cap {messages}") if messages else ("none", "no cap")
+    return (str(messages), f"at most {messages} messages") if messages else ("none", "no message limit")
 
 
 def _persona(run: Run) -> tuple[str, str]:

@@ -334,7 +334,7 @@ def pooled(judged: Sequence[JudgedRun]) -> dict[str, list[JudgedRun]]:
             ].append(judged_run)
     for (doctor, study, order, data_set), members in groups.items():
         count = len({judged_run.key for judged_run in members})
-        several = f"{count} conditions pooled" if count > 1 else ""
+        several = f"{count} conditions combined" if count > 1 else ""
         words = [doctor, study, order, data_set if len(data_sets) > 1 else "", several]
         conditions[SEPARATOR.join(filter(None, words))] = members
     return conditions

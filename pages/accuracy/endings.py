@@ -82,4 +82,4 @@ def _draw_what_if(selection: Selection) -> None:
         st.caption("None of these rules can change anything in these answers.")
         return
     names = {**words_of(result, selection), **{rule.key: rule.label for rule in _RULE.values()}}
-    draw_result(WHAT_IF, replace(result, rows=rows), names, name="endings_what_if")
+    draw_result(WHAT_IF, replace(result, rows=rows), names, name="endings_what_if", titled=False)

@@ -90,9 +90,9 @@ FACETS = {
         lambda present: {name: "No profile" if name == _NONE else maker_words(name) for name in sorted(present)},
     ),
     "findings": Facet(
-        "Findings",
+        "Faults",
         lambda entry: {finding.fault for finding in entry.findings} or {_NONE},
-        lambda present: {fault: fault_words(fault) for fault in sorted(present - {_NONE})} | {_NONE: "No finding"},
+        lambda present: {fault: fault_words(fault) for fault in sorted(present - {_NONE})} | {_NONE: "No fault"},
     ),
     "asks_for": Facet(
         "Asks for",
@@ -296,7 +296,7 @@ def cases_table(entries: Sequence[CaseEntry], *, full: bool = False) -> pd.DataF
                 **({"Picture": PICTURED[pictured(entry)]} if any_picture else {}),
                 "Suitability": _STATES[suitability(entry)],
                 "Profile": maker_words(profile_maker) if (profile_maker := maker(entry)) != _NONE else None,
-                "Findings": "; ".join(dict.fromkeys(fault_words(finding.fault) for finding in entry.findings)),
+                "Faults": "; ".join(dict.fromkeys(fault_words(finding.fault) for finding in entry.findings)),
             }
             for entry in entries
         ]

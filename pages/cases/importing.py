@@ -370,7 +370,7 @@ def _ask_and_import(
         if result is None:
             return
         remove_job(key)
-        remarks = f"; {counted(len(result.findings), 'finding')}" if result.findings else ""
+        remarks = f"; {counted(len(result.findings), 'fault')}" if result.findings else ""
         imported = f"Imported {counted(len(result.reading.cases), 'case')}{remarks}."
         st.session_state["cases_told"] = f"{imported} {result.replaced}".strip()
         st.query_params["dataset"] = result.dataset

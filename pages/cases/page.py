@@ -61,7 +61,9 @@ def draw_view(view: CaseView, name: str, entries: Sequence[CaseEntry]) -> None:
         st.caption(view.about)
     kinds = {kind.title: kind for kind in (jobs()[job] for job in view.jobs)}
     open_ = without or any(job_of(kind, name) for kind in kinds.values())
-    with st.expander("Have a model make them", icon=":material/person_add:", expanded=open_, key=f"cases_make_{open_}"):
+    with st.expander(
+        f"{view.title} by a model", icon=":material/person_add:", expanded=open_, key=f"cases_make_{open_}"
+    ):
         _draw_making(kinds, tuple(entry.case for entry in entries))
 
 
@@ -97,7 +99,7 @@ def draw_data_sets(data_sets: Sequence[Overview]) -> None:
         "Cases": number(format="localized"),
         "With picture": number(format="localized", help="Cases whose picture a doctor can see."),
         "Source": st.column_config.TextColumn(width="medium"),
-        "Findings": number(format="localized", help="Faults in the cases: answer given away, duplicate, missing part."),
+        "Faults": number(format="localized", help="Faults in the cases: answer given away, duplicate, missing part."),
         "Suitable": number(format="percent", help="Share of the assessed cases that suit a consultation."),
         "Assessed": number(format="localized", help="Cases whose suitability was assessed."),
         "Imported": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm"),
@@ -110,7 +112,7 @@ def draw_data_sets(data_sets: Sequence[Overview]) -> None:
             "Specialties": len(data_set.specialties) or None,
             "With picture": data_set.pictured or None,
             "Rejected": data_set.info.rejected_count if data_set.info else None,
-            "Findings": None if data_set.error else data_set.findings,
+            "Faults": None if data_set.error else data_set.findings,
             "Suitable": data_set.suitable / data_set.looked_at if data_set.looked_at else None,
             "Assessed": None if data_set.error else data_set.looked_at,
             "Source": data_set.source,
@@ -119,7 +121,7 @@ def draw_data_sets(data_sets: Sequence[Overview]) -> None:
         }
         for data_set in data_sets
     )
-    counts = ("Cases", "Specialties", "With picture", "Rejected", "Findings", "Assessed")
+    counts = ("Cases", "Specialties", "With picture", "Rejected", "Faults", "Assessed")
     table = pd.DataFrame(rows).astype(dict.fromkeys(counts, "Int64"))
     draw_table(
         table,
@@ -284,7 +286,7 @@ def draw_data_set(data_set: Overview) -> None:
         title = format_title(data_set)
         parts = [plain(title)] if title and title != dataset_name(data_set.name) else []
         parts += [counted(data_set.cases, "case"), counted(len(data_set.specialties), "specialty", "specialties")]
-        parts += [counted(data_set.findings, "finding")] if data_set.findings else []
+        parts += [counted(data_set.findings, "fault")] if data_set.findings else []
         st.markdown("" if data_set.error else f":gray[{' · '.join(parts)}]")
     if data_set.error is not None:
         st.error(plain(data_set.error), icon=":material/broken_image:")

@@ -144,6 +144,9 @@ def draw_versions() -> None:
     versions = tuple(version_of[label] for label in labels)
     of_versions = replace(selection, conditions=versions)
     bars, by = (replace(ACCURACY, series="group"), "served") if split else (ACCURACY, None)
+    places = {version: place for place, version in enumerate(versions)}
+    # published rows come in the order of the paper
+    bars = replace(bars, drawn=lambda rows, *_: sorted(rows, key=lambda row: places.get(str(row.label["model"]), 0)))
     figures = draw_section(bars, of_versions, options={"by": by}, name="monitoring_accuracy", titled=False)
     if figures and any(bar.source for bar in figures.figures):
         draw_empty(

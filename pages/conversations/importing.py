@@ -114,7 +114,7 @@ def _draw_file(path: Path, stamp: str) -> None:
     masking = st.checkbox("Replace them by their kind, as in [name]", key=f"{_KEY}_mask_{stamp}")
     how = ConversationImport(loaded.name, label, case_set, masking)
     st.caption(" ".join(filter(None, [in_words(found, masking=masking), how.known(Store(), read.conversations)])))
-    why_not = "" if label or "version" in columns else "Name the version or arm."
+    why_not = "" if label or "version" in columns else "Name the version."
     if read.faults and not st.checkbox("Leave out what cannot be used", key=f"{_KEY}_skip_{stamp}"):
         why_not = "Some conversations cannot be used: leave them out, or mend the file."
     if draw_button(

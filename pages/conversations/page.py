@@ -48,7 +48,7 @@ from pages.kit.watched import link_branch
 _CHAT_HEIGHT = 640
 """Height of the conversation in pixels."""
 _PANELS = {
-    "why": "Why it is wrong", "facts": "Facts ledger", "rubric": "Rubric", "belief": "Belief",
+    "why": "Why it is wrong", "facts": "Facts", "rubric": "Rubric", "belief": "Belief",
 }  # fmt: skip
 _PAGE = 50
 """Conversations on one page of the list."""
@@ -432,7 +432,7 @@ def draw_matrix() -> None:
         return
     row = FilterRow()
     with row.own:
-        chosen = choose("Models on the case", list(_OUTCOMES), "matrix", names=_OUTCOMES, width=176)
+        chosen = choose("Outcome", list(_OUTCOMES), "matrix", names=_OUTCOMES, width=176)
     selection = ask_selection(
         offers, "models", "formats", "questions", "datasets", "specialties", "asks_for", "rule", row=row
     )

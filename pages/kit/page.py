@@ -28,7 +28,7 @@ _SECTION = "section"
 _CAPTIONS = 'body [data-testid="stCaptionContainer"] { opacity: 0.8; }'
 # Streamlit draws a table's toolbar over the end of what is above the table; it gets a strip of its own.
 _TOOLBARS = (
-    '[data-testid="stDataFrame"] { margin-top: 1rem; } '
+    '[data-testid="stElementContainer"]:has([data-testid="stDataFrame"]) { margin-top: 1rem; } '
     '[data-testid="stDataFrame"] [data-testid="stElementToolbar"] { top: -1.9rem; }'
 )
 # The figure begins high: the title of a figure lies in the strip of Plotly's toolbar, which is empty on the left.

@@ -39,9 +39,11 @@ _ALL = "–"
 """The choice that leaves an option out."""
 _WIDTH = 176
 _MOST_PANELS = 12
+_WITH_PANELS = ("auto", "bars", "dots")
+"""Kinds of figures that have panels."""
 _HEADS = {
-    "mean": "Mean", "ci_low": "Low", "ci_high": "High", "question_type": "Question", "difference": "Δ",
-    "difference_low": "Δ low", "difference_high": "Δ high", "p_adjusted": "Adjusted p", "p": "p",
+    "mean": "Mean", "ci_low": "Low", "ci_high": "High", "question_type": "Question", "difference": "Difference",
+    "difference_low": "Difference, low", "difference_high": "Difference, high", "p_adjusted": "Adjusted p", "p": "p",
     "excluded_by_reason": "Why", "n_refused_in_words": "Refused in words",
 }  # fmt: skip
 """Column of a report → its head on a page, if the head is not simply the name in words."""
@@ -247,8 +249,9 @@ def _ask_options(section: Section, where: DeltaGenerator | None) -> dict[str, An
 
 def _ask(kind: Any, label: str, key: str, default: Any, words: str) -> Any:
     if choices := _choices(kind):
+        usual = default if default in choices else _ALL
         listed = [*choices] if default in choices else [_ALL, *choices]
-        value = choose(label, listed, key, default=default if default in choices else _ALL, help=words, width=_WIDTH)
+        value = choose(label, listed, key, names=_head, default=usual, help=words, width=_WIDTH)
         return default if value == _ALL else value
     if kind is bool:
         return st.toggle(label, value=bool(default), key=key, bind="query-params", help=words)
@@ -358,7 +361,7 @@ def _draw_chart(
         return chart_of(rows, dark=dark, **layout) if own_chart is None else own_chart(rows, names, dark)
 
     try:
-        if own_chart is None and section.kind != "scatter" and panels_of(rows, **_parts_of(section)) > _MOST_PANELS:
+        if own_chart is None and section.kind in _WITH_PANELS and panels_of(rows, **_parts_of(section)) > _MOST_PANELS:
             st.caption("Too many panels to draw: the table has all figures.")
             return
     except UsageError:  # a list, or rows of several quantities

@@ -54,8 +54,12 @@ def draw_table(
         alt: Description for screen readers.
         noted: Whether the file ends with a column of severe notes.
     """
-    decimals = dict.fromkeys(table.select_dtypes("float").columns, st.column_config.NumberColumn(format="%.3f"))
-    shown_rows = table.head(MOST_ROWS)
+    fractions = table.select_dtypes("float").columns
+    decimals = dict.fromkeys(fractions, st.column_config.NumberColumn(format="%.3f"))
+    shown_rows = table.head(MOST_ROWS).copy()
+    if len(fractions):  # the format prints what rounds to zero from below as -0.000
+        values = shown_rows[fractions]
+        shown_rows[fractions] = values.mask((values > -0.0005) & (values < 0), 0.0)
     # A selection belongs to these rows: the key changes with them, so other rows start without a selection.
     identities = ids or (shown_rows.iloc[:, :1] if on_row is None else shown_rows).to_numpy().ravel()
     rows = zlib.crc32("\0".join(map(str, identities)).encode())

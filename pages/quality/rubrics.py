@@ -32,7 +32,7 @@ def draw_rubrics() -> None:
     rubrics = {name: entry.form.title for name, entry in read(rubric_entries).items()}
     last = ask(last_rubric)
     with row.own:
-        name = choose("Rubric", list(rubrics), "rubric", names=rubrics, default=last, width=224)
+        name = choose("Rubric", list(rubrics), "rubric", names=rubrics, default=last, width=336)
         shown = choose("Show", list(_SHOWN), "rubric_tab", width=128)
     selection = ask_selection(offered(), "models", "datasets", "specialties", row=row)
     judges = list(read(read_rubric_outcomes, selection, name, None).available)

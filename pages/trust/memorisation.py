@@ -52,7 +52,7 @@ def draw_memorisation() -> None:
     stored = ask(completions)
     with st.expander("Test a model", icon=":material/psychology:", key="memorisation_form", expanded=not stored):
         dataset_column, limit_column, prompt_column = st.columns([2, 1, 2])
-        dataset = dataset_column.selectbox("Data set", datasets(), key="memorisation_dataset")
+        dataset = dataset_column.selectbox("Data set", datasets(), key="memorisation_dataset", format_func=dataset_name)
         limit = limit_column.number_input("Max cases", 1, 100_000, 100, key="memorisation_limit")
         variant = choose(
             "Prompt",

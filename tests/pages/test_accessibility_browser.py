@@ -1,7 +1,8 @@
-"""Accessibility of every page by axe-core: wide, narrow, light, dark, zoomed to 200 %, and with everything unfolded."""
+"""Accessibility of every tab by axe-core: narrow, zoomed to 200 %, light, dark, and with all that opens opened."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,20 +42,19 @@ class Setting:
 
 
 SETTINGS = {
-    "wide, light": Setting(),
-    "wide, dark": Setting(theme="dark"),
+    "unfolded, light": Setting(unfolded=True),
+    "unfolded, dark": Setting(theme="dark", unfolded=True),
     "narrow, light": Setting(NARROW),
     "narrow, dark": Setting(NARROW, "dark"),
     "zoomed": Setting(ZOOMED),
-    "unfolded": Setting(unfolded=True),
 }
 
 
-def violations(page: Page) -> list[str]:
-    """Return what axe-core finds, without the elements in ``STREAMLIT``."""
+def violations(page: Page, where: str | None = None) -> list[str]:
+    """Return what axe-core finds in the page or in the elements of a selector, without those in ``STREAMLIT``."""
     return [
         f"{rule['id']}: {node['html'][:200]} {node['failureSummary'][:200]}"
-        for rule in Axe().run(page).response["violations"]
+        for rule in Axe().run(page, where).response["violations"]
         for node in rule["nodes"]
         if not any(
             rule["id"] == known and page.locator(str(node["target"][0])).first.evaluate(_MATCHES, selector)
@@ -72,22 +72,36 @@ def drawn(page: Page) -> None:
     page.wait_for_function(_UNCHANGED, polling=300)
 
 
-def unfold(page: Page) -> None:
-    """Open every expander once, since one may close another, then the first menu."""
+def parts(page: Page) -> Iterator[str]:
+    """Open every tab of the page, and yield its title; one empty title for a page without tabs."""
+    tabs = page.locator('[data-testid="stMain"] [role="tab"], .st-key-conversations_shown [role="radio"]')
+    for number in range(tabs.count()):
+        tabs.nth(number).click()
+        drawn(page)
+        yield tabs.nth(number).inner_text()
+    if not tabs.count():
+        yield ""
+
+
+def unfolded(page: Page) -> Iterator[str]:
+    """Open every expander once, since one may close another, then every menu; yield the selector of what it changed."""
     opened: set[str] = set()
     while closed := [
         summary
-        for summary in page.locator('[data-testid="stExpander"] details:not([open]) > summary').all()
+        for summary in page.locator('[data-testid="stExpander"] details:not([open]) > summary:visible').all()
         if summary.inner_text() not in opened
     ]:
         opened.add(closed[0].inner_text())
         closed[0].click()
         drawn(page)
-    menus = page.get_by_test_id("stMain").get_by_test_id("stPopover").locator("button")
-    if menus.count():
-        menus.first.click()
+        yield '[data-testid="stMain"]'  # the first section of a page has no frame while it is open
+    menus = page.get_by_test_id("stMain").locator('[data-testid="stPopover"] button:enabled:visible')
+    for number in range(menus.count()):
+        menus.nth(number).click()
         expect(page.get_by_test_id("stPopoverBody")).to_be_visible(timeout=PATIENCE_S * 1000)
         drawn(page)
+        yield '[data-testid="stPopoverBody"]'
+        page.keyboard.press("Escape")
 
 
 PATIENCE_S = 600.0
@@ -108,15 +122,18 @@ def test_no_page_has_a_barrier(browser: Browser, tmp_path: Path, name: str) -> N
     store = copy_of(add_sample, tmp_path)
     with store.read() as cursor:
         (played,) = conversations(cursor, Selection(frameworks=["craftmd"]), limit=1)
-    of_trial = [f"{path}?trial={played.trial_id}" for path in ("live", "conversations", "debugger")]
+    opened = [f"{path}?trial={played.trial_id}" for path in ("live", "conversations", "debugger")]
+    opened += ["cases?dataset=library", "cases?dataset=library&case=library/cardiology-1"]
     with visiting(browser, shared.dashboard(tmp_path)) as visitors:
         page = visitors.open("", setting.size, setting.theme)
         page.set_default_timeout(PATIENCE_S * 1000)
         failed = {}
-        for path in (*NAMES, *of_trial):
+        for path in (*NAMES, *opened):
             page.goto(f"{visitors.dashboard.address}/{path}")
             drawn(page)
-            if setting.unfolded:
-                unfold(page)
-            failed[path] = violations(page)
-        assert {path: found for path, found in failed.items() if found} == {}
+            for part in parts(page):
+                found = violations(page)
+                for where in unfolded(page) if setting.unfolded else ():
+                    found += violations(page, where)
+                failed[path, part] = found
+        assert {place: found for place, found in failed.items() if found} == {}

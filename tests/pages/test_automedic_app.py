@@ -80,7 +80,7 @@ def test_a_message_without_a_tag_went_to_nobody(stored: Store, open_page: Open) 
 
 
 def test_a_closer_look_is_care_and_nothing_that_knows_two_only(stored: Store, open_page: Open) -> None:
-    app = open_page("conversations", trial=MISUSED, read_closer="Facts ledger")
+    app = open_page("conversations", trial=MISUSED, read_closer="Facts")
     assert trouble(app) == []
     assert "CARE of all models" in links(app)
     assert [group.options for group in app.get("button_group") if group.key == "read_closer"] == [["Rubric"]]

@@ -59,7 +59,7 @@ def test_every_data_set_is_listed_with_what_is_known_of_it(filled: Store, tmp_pa
     )
     assert table.loc["ours", "Assessed"] == 2
     assert table.loc["ours", "Suitable"] == 0.5
-    assert table.loc["ours", "Findings"] == 1
+    assert table.loc["ours", "Faults"] == 1
 
 
 def test_fifty_cases_are_listed_at_a_time(filled: Store, open_page: Open) -> None:

@@ -68,7 +68,7 @@ def test_the_list_does_not_give_answers_away_but_the_download_has_them() -> None
     listed = cases_table(LINES)
     assert list(listed["Suitability"]) == ["Suitable", "Not: Abstract concept", "Not assessed", "Suitable"]
     assert list(listed["Profile"].fillna("")) == ["Rules (rules-1)", "", "", "Came with the case"]
-    assert list(listed["Findings"]) == ["", "", "Duplicate", ""]
+    assert list(listed["Faults"]) == ["", "", "Duplicate", ""]
     assert "Eczema" not in listed.to_string()
     whole = cases_table(LINES, full=True)
     assert list(whole["Right answer"]) == ["Eczema"] * 4

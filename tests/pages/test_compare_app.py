@@ -109,7 +109,7 @@ def test_two_models_are_compared_in_every_arm_in_one_and_case_by_case(open_page:
     assert "**4** of 6 cases flipped: 3 became right, 1 became wrong" in words(app)
     settings = frame(app, "Setting").set_index("Setting")
     different = settings[settings["openai/a"] != settings["openai/b"]]
-    assert list(different.index) == ["Prompts (name and hash)", "Limit of messages", "Runs"]
+    assert list(different.index) == ["Prompts", "Limit of messages", "Runs"]
     assert "grader" not in settings_that_differ(app)
     # its flipped cases, one of them side by side
     assert list(frame(app, "Change")["Case"]) == ["ours/1", "ours/3", "ours/4", "ours/5"]

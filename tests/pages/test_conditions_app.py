@@ -15,7 +15,7 @@ from tests.support.pages import trouble
 from tests.support.stores import copy_of
 
 Open = Callable[..., AppTest]
-FIRST, CAPPED = f"{DOCTOR} · cap 30", f"{DOCTOR} · cap 4"
+FIRST, CAPPED = f"{DOCTOR} · at most 30 messages", f"{DOCTOR} · at most 4 messages"
 
 
 def store_two_conditions(store: Store) -> None:
@@ -41,5 +41,5 @@ def offered(app: AppTest) -> list[str]:
 def test_accuracy_pools_conditions_on_purpose_only_and_says_so(open_page: Open) -> None:
     app = open_page("accuracy", pooled="true")
     assert trouble(app) == []
-    assert f"{DOCTOR} · 2 conditions pooled" in offered(app)
+    assert f"{DOCTOR} · 2 conditions combined" in offered(app)
     assert CAPPED not in offered(app)

@@ -106,8 +106,9 @@ def report(
         judged = _verdict_table(request, in_panel, () if in_panel else only, least=2)
         rows = list(agreement_rows(judged) if part == "agreement" else crossed_rows(judged))
         if not rows:
+            graders_here = ", ".join(map(request.name, judged.judges))
             raise Missing(
-                f"Nothing to compare: no answer was judged by two of {', '.join(map(request.name, judged.judges))}. "
+                f"Nothing to compare: no answer was judged by two graders ({graders_here}). "
                 "Another grader can grade a run's answers again; the reference grader needs no key.",
                 GRADING,
             )

@@ -192,5 +192,5 @@ def test_pooled_rows_are_marked(rows_of: Callable[..., list[dict[str, str]]]) ->
     store_run(store, "first")
     store_run(store, "second", created_at=200.0, patient="openai/q")
     rows = rows_of("accuracy", "--pool")
-    assert {row["model"] for row in rows} == {f"{DOCTOR} · 2 conditions pooled"}
+    assert {row["model"] for row in rows} == {f"{DOCTOR} · 2 conditions combined"}
     assert {row["n_trials"] for row in rows} == {"6"}

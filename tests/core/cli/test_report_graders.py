@@ -104,7 +104,7 @@ def test_impossible_reports_fail_with_a_sentence(db: Path, capsys: pytest.Captur
     assert "No grader has judged a free response here" in capsys.readouterr().err
     store_graded(Store(db))
     assert main(["report", "graders"]) == 1
-    assert "no answer was judged by two of openai/g" in capsys.readouterr().err
+    assert "no answer was judged by two graders (openai/g" in capsys.readouterr().err
     assert main(["report", "graders", "--part", "accuracy", "--panel", "openai/g"]) == 2
     assert "A panel needs two or more different graders" in capsys.readouterr().err
     assert main(["report", "graders", "--part", "differences", "--panel", "openai/g,openai/x"]) == 2

@@ -44,7 +44,7 @@ def test_rates_hits_and_a_sample(db: Path, capsys: pytest.CaptureFixture[str]) -
     assert [(row["condition"], row["n"]) for row in apart] == [("m1", 3), ("m2", 1)]
     assert main([*kind, "--pool"]) == 0
     (pooled,) = json.loads(capsys.readouterr().out)
-    assert (pooled["n"], pooled["condition"].partition(", ")[2]) == (4, "2 conditions pooled")
+    assert (pooled["n"], pooled["condition"].partition(", ")[2]) == (4, "2 conditions combined")
 
 
 def test_without_conversations_the_report_says_what_to_do(db: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -86,8 +86,8 @@ def test_seats_are_not_compared_between_frameworks_and_data_sets_or_if_one_is_mi
 
 def test_differences_between_conditions_matter_only_if_they_are_compared() -> None:
     conditions = [
-        condition("a", seats={"patient": "openai/x"}, parts={"cap": "cap 10"}),
-        condition("b", seats={"patient": "openai/y"}, parts={"cap": "no cap"}),
+        condition("a", seats={"patient": "openai/x"}, parts={"cap": "at most 10 messages"}),
+        condition("b", seats={"patient": "openai/y"}, parts={"cap": "no message limit"}),
     ]
     assert {"seats", "settings"} <= kinds(conditions)
     assert kinds(conditions, compared=False) == set()

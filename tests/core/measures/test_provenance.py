@@ -53,7 +53,7 @@ def test_every_difference_is_named_with_both_values(stored: dict[str, Run]) -> N
         for s in differing(settings_side_by_side([side_of_run(stored["one"]), side_of_run(stored["two"])]))
     }
     assert differences == {
-        "Prompts (name and hash)": ("default h", "default gggggggg"),
+        "Prompts": ("default h", "default gggggggg"),
         "Patient": ("openai/p", "openai/other"),
         "Limit of messages": ("30 messages", "none"),
         "Case set": ("ours c, 1 cases", "ours c, 2 cases"),

@@ -89,7 +89,7 @@ def test_it_is_separate_from_own_runs_of_the_same_model_and_can_be_removed(store
     pooled = accuracy(store, selection=replace(bayes, pooled=True))
     assert {row["model"] for row in pooled} == {
         "reference/bayes · ours",
-        "reference/bayes · sample · library · 3 conditions pooled",
+        "reference/bayes · sample · library · 3 conditions combined",
     }
     assert remove_sample(store) > 0
     assert rows(store) == before

@@ -69,8 +69,8 @@ def test_every_part_makes_another_condition_which_is_named_by_it(subtests: pytes
         ({"settings": {"reasoning_effort": "high"}}, "", "effort high"),
         ({"prompt_pack": "mine", "prompt_hash": "i"}, "prompts craftmd", "prompts mine"),
         ({"prompt_hash": "0123456789"}, "prompts craftmd h", "prompts craftmd 012345"),
-        ({"settings": {"max_messages": 4}}, "", "cap 4"),
-        ({"settings": {"max_messages": None}}, "", "no cap"),
+        ({"settings": {"max_messages": 4}}, "", "at most 4 messages"),
+        ({"settings": {"max_messages": None}}, "", "no message limit"),
         ({"patient": "openai/q"}, "patient openai/p", "patient openai/q"),
         ({"settings": {"persona": "terse"}}, "", "persona terse"),
         ({"settings": {"images": "with"}}, "", "with pictures"),
@@ -102,7 +102,7 @@ def test_a_prompt_belongs_to_the_part_of_its_seat_and_an_equal_seat_to_one_condi
     assert comparable(first, second)
     assert set(names(probed[0], a_run("unprobed", prompt_hash=packs[1], **cast))) == {"openai/a"}
     capped = a_run("capped", prompt_hash=packs[1], **{**asked, "settings": {"max_messages": 4}})
-    assert set(names(probed[0], capped)) == {"openai/a", "openai/a · cap 4"}
+    assert set(names(probed[0], capped)) == {"openai/a", "openai/a · at most 4 messages"}
     for seat, words in {
         "doctor": ("prompts craftmd 2003c0", "prompts craftmd other"),
         "patient": ("patient openai/p e0fb4a", "patient openai/p other"),
@@ -126,8 +126,8 @@ def test_names_have_the_framework_and_the_differences_within_it() -> None:
     ]
     assert set(names(*runs)) == {
         "openai/a · CRAFT-MD",
-        "openai/a · Consultation · cap 10",
-        "openai/a · Consultation · cap 5",
+        "openai/a · Consultation · at most 10 questions",
+        "openai/a · Consultation · at most 5 questions",
     }
 
 
@@ -226,7 +226,7 @@ def test_pooling_on_purpose_is_marked_and_never_mixes_data_sets(store: Store) ->
     store_run(store, "s", ["incorrect", "incorrect"], prompt_hash="other")
     store_run(store, "t", ["incorrect", "incorrect"], case_set="elsewhere")
     pooled = means(store, pooled=True)
-    assert pooled["openai/a · ours · 2 conditions pooled"] == (0.5, 4)
+    assert pooled["openai/a · ours · 2 conditions combined"] == (0.5, 4)
     assert pooled["openai/a · elsewhere"] == (0.0, 2)
 
 

@@ -321,8 +321,8 @@ MISUSE_WORDS: Final[dict[TagMisuse, str]] = {
 _QUERY_WORDS: Final = {
     "turns": ("Turns", "Answered queries in a conversation."),
     "words_per_turn": ("Words per turn", "Words of the doctor’s messages per query, including words outside the tags."),
-    "to_staff": ("To the clinical staff", "Share of the queries to the staff instead of the patient."),
-    "repeated": ("Repeated", "Share of the queries that repeat an earlier query word for word."),
+    "to_staff": ("Share asked of the clinical staff", "Share of the queries to the staff instead of the patient."),
+    "repeated": ("Share asked twice", "Share of the queries that repeat an earlier query word for word."),
 }
 _WORDS: Final[dict[str, str]] = {"all": "all chosen", **{name: words[0] for name, words in PART_WORDS.items()}}
 _HEADS: Final[dict[str, str]] = {

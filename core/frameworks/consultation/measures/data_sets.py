@@ -188,15 +188,15 @@ SIZES = Section(
     page="cases",
 )
 KEYS = Section(
-    "Most frequent keys",
+    "Most frequent topics of items",
     report,
     {"part": "keys"},
     kind="dots",
     series="dataset",
     place="key",
-    axis="Share of cases with the key",
+    axis="Share of cases with the topic",
     columns=("key", "cases_with", "share", "ci_low", "ci_high"),
-    heads={"key": "Key", "cases_with": "Cases with the key"},
+    heads={"key": "Topic", "cases_with": "Cases with the topic"},
     folded=True,
     page="cases",
 )

@@ -191,9 +191,9 @@ def test_accuracy_without_flagged_cases_by_hand() -> None:
     stored_completions = [completion(f"{n}", value) for n, value in enumerate((0.99, 0.2, 0.95, 0.94, None), 1)]
     right = {"1": 2, "2": 1, "3": 2, "4": 0, "5": 2, "6": 2}
     scores = [CaseScore("m", "vignette", "mcq", key, None, None, n, 2, {}) for key, n in right.items()]
-    capped = [CaseScore("m · cap 4", "vignette", "mcq", "2", None, None, 2, 2, {})]
+    capped = [CaseScore("m · at most 4 messages", "vignette", "mcq", "2", None, None, 2, 2, {})]
     row, other = with_and_without(stored_completions, [*scores, *capped])
-    assert (other["model"], other.n, other.estimate) == ("m · cap 4", 1, 1.0)
+    assert (other["model"], other.n, other.estimate) == ("m · at most 4 messages", 1, 1.0)
     assert row["model"] == "m"
     # 5 failed and 6 has no completion: the mean of 1–4 is 2.5/4, and 0.5/2 without 1 and 3, which are flagged
     assert (row.n, row.estimate) == (4, pytest.approx(0.625))

@@ -194,9 +194,9 @@ def test_conditions_are_named_by_their_differences_only() -> None:
         "openai/b": ("3",),
     }
     assert set(keys(a_run("1"), capped, a_run("5", prompt_hash="123456789"))) == {
-        "openai/a · prompts automedic abcdef · cap 20",
-        "openai/a · prompts automedic abcdef · cap 10",
-        "openai/a · prompts automedic 123456 · cap 20",
+        "openai/a · prompts automedic abcdef · at most 20 turns",
+        "openai/a · prompts automedic abcdef · at most 10 turns",
+        "openai/a · prompts automedic 123456 · at most 20 turns",
     }
 
 
