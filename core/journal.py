@@ -85,21 +85,42 @@ RUBRIC_SCORES = "rubric_scores"
 USUAL_MARGIN = 0.05
 
 
+class StatedJudge(_Line):
+    """Whose judgements give the score by a rubric.
+
+    ``form`` and ``version`` are the rubric, as ``rubric:NAME``, and the hash of its criteria; ``name`` and
+    ``prompt_hash`` are the judge's (``core.judging.judgement.Judge``).
+    """
+
+    form: str
+    version: str
+    name: str
+    prompt_hash: str
+
+    def __str__(self) -> str:
+        return f"{self.name} (prompts {self.prompt_hash[:6]}, {self.form} in version {self.version[:8]})"
+
+
 class Hypothesis(_Line):
     """What a run is to show, stated before its first call.
 
-    ``primary`` is the outcome: accuracy in an arm ("format:question_type"), or ``RUBRIC_SCORES``. ``margin`` is the
-    accepted loss against a reference, 0 to 1; ``against`` is the reference run, if it is stated. The journal is a file
-    of the user: it proves nothing to others.
+    ``primary`` is the outcome: accuracy in an arm ("format:question_type"), or ``RUBRIC_SCORES``, whose ``judge`` is
+    ``None`` in runs of earlier versions. ``margin`` is the accepted loss against a reference, 0 to 1; ``against`` is
+    the reference run, if it is stated. The journal is a file of the user: it proves nothing to others.
     """
 
     text: str = Field(min_length=1)
     primary: str = Field(min_length=1)
     margin: float = Field(gt=0, lt=1)
     against: str = ""
+    judge: StatedJudge | None = None
+
+    @property
+    def outcome(self) -> str:
+        return f"{self.primary}, judged by {self.judge}" if self.judge else self.primary
 
     def __str__(self) -> str:
-        return f"“{self.text}” (primary outcome {self.primary}, margin {self.margin:g})"
+        return f"“{self.text}” (primary outcome {self.outcome}, margin {self.margin:g})"
 
 
 class RunHeader(_Line):

@@ -10,9 +10,9 @@ import typer
 
 from core.cli.options import folded_store, run_id_of
 from core.errors import AnamnesisError, UsageError
-from core.journal import RUBRIC_SCORES, USUAL_MARGIN
+from core.journal import RUBRIC_SCORES
 from core.report.breaks import BREAKS
-from core.report.gate import LEVEL, GateResult, GateRule, gate, run_side, shared_arm
+from core.report.gate import LEVEL, GateResult, gate, rule_of, run_side
 from core.store.condition_parts import PARTS
 from core.store.conditions import UNDER_TEST
 from core.store.database import Store
@@ -56,13 +56,8 @@ def gate_command(
                 raise UsageError(f"There is no {wrong[0]!r}: choose among {', '.join(allowed)}.")
         if arm and metric:
             raise UsageError("A gate has one outcome: --arm or --metric.")
-        stated = new.run.hypothesis.margin if new.run.hypothesis else USUAL_MARGIN
-        rule = GateRule(
-            arm or metric or shared_arm(new, reference),
-            stated if margin is None else margin,
-            tuple(breaks or ()),
-            (*UNDER_TEST, *parts),  # type: ignore[arg-type]
-        )
+        under_test = (*UNDER_TEST, *parts)
+        rule = rule_of(new, reference, arm or metric, margin, breaks=tuple(breaks or ()), under_test=under_test)
         result = gate(store, new, reference, rule)
     except AnamnesisError as error:
         print(f"Cannot say: {error}", file=sys.stderr)

@@ -40,6 +40,7 @@ from core.jobs.detectable import detectable_in_words, stored_variance
 from core.jobs.engine import Options
 from core.jobs.estimate import estimate
 from core.jobs.extending import extension_of
+from core.jobs.judge import stated_judge
 from core.jobs.plan import (
     campaign_of,
     header_of,
@@ -114,7 +115,7 @@ def _run(chosen: Framework, given: Mapping[str, Any]) -> int:
     requested = requested_campaign(chosen, given)
     campaign, study = campaign_in_full(requested, registry)
     check_prompts(campaign)
-    header = header_of(campaign, registry).model_copy(update={"hypothesis": _hypothesis(campaign, given)})
+    header = header_of(campaign, registry).model_copy(update={"hypothesis": _hypothesis(campaign, given, registry)})
     if warning := without_words(campaign.settings.images, campaign.cases):
         print(warning, file=sys.stderr)
     size = estimate(campaign, registry, options.concurrency)
@@ -180,12 +181,15 @@ def extend_run(
     return _carry_out(header if begun else begin(header), registry, options, play_trials)
 
 
-def _hypothesis(campaign: Campaign, given: Mapping[str, Any]) -> Hypothesis | None:
+def _hypothesis(campaign: Campaign, given: Mapping[str, Any], registry: Registry) -> Hypothesis | None:
     """Return the hypothesis that the options state; raise ``UsageError`` if it is not complete."""
     text, primary, margin = given["hypothesis"].strip(), given["primary"], given["margin"]
     if not text:
-        if primary or margin is not None or given["against"]:
-            raise UsageError("--primary, --margin and --against belong to a hypothesis: state it with --hypothesis.")
+        if primary or margin is not None or any(map(given.get, ("against", "rubric", "judge"))):
+            raise UsageError(
+                "--primary, --margin, --against, --rubric and --judge belong to a hypothesis: state it with "
+                "--hypothesis."
+            )
         return None
     arms = [":".join(arm) for arm in campaign.arms]
     primary = primary or (arms[0] if len(arms) == 1 else "")
@@ -195,7 +199,11 @@ def _hypothesis(campaign: Campaign, given: Mapping[str, Any]) -> Hypothesis | No
     if fault := margin_fault(margin):
         raise UsageError(fault)
     against = find_header(given["against"]).run_id if given["against"] else ""
-    return Hypothesis(text=text, primary=primary, margin=margin, against=against)
+    rubric, judge = given["rubric"], given["judge"]
+    if bool(rubric) != bool(judge) or (rubric and primary != RUBRIC_SCORES):
+        raise UsageError(f"--primary {RUBRIC_SCORES} has both: --rubric NAME and --judge MODEL.")
+    stated = stated_judge(folded_store(), rubric, judge, registry) if rubric else None
+    return Hypothesis(text=text, primary=primary, margin=margin, against=against, judge=stated)
 
 
 def campaign_in_full(requested: Campaign, registry: Registry) -> tuple[Campaign, StudyCast]:
@@ -269,6 +277,8 @@ _HOW_TO_RUN: GivenOptions = {
         float | None, None, f"Accepted loss of the primary outcome against a reference, by default {USUAL_MARGIN}."
     ),
     "against": option(str, "", "The reference run of the hypothesis."),
+    "rubric": option(str, "", f"The rubric of {RUBRIC_SCORES} in the hypothesis."),
+    "judge": option(str, "", "The judge whose judgements by this rubric decide; no other changes the decision."),
     "extend": option(str, "", "Add --trials or --cases to this finished run: see `run --extend RUN --help`."),
     "dry_run": (DryRun, False),
     "fresh": option(

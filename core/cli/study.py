@@ -21,13 +21,13 @@ from core.frameworks.casting import is_model
 from core.jobs.engine import Options
 from core.jobs.estimate import check_budget, estimate, together
 from core.jobs.extending import extension_of, extensions
-from core.jobs.judge import Judging
+from core.jobs.judge import Judging, stated_judge
 from core.jobs.plan import campaign_of, header_of
 from core.jobs.run import check_startable
-from core.journal import RUBRIC_SCORES, USUAL_MARGIN, RunHeader
+from core.journal import RUBRIC_SCORES, USUAL_MARGIN, Hypothesis, RunHeader, StatedJudge
 from core.judging.form import RUBRIC
-from core.judging.rubric import name_of as rubric_name
-from core.models.registry import load_registry
+from core.judging.rubric import version_of
+from core.models.registry import Registry, load_registry
 from core.report.breaks import rubric_readings
 from core.stats.margins import margin_fault
 from core.store.database import Store
@@ -171,7 +171,8 @@ def _planned(
     missing = [c for c, header in zip(campaigns, headers, strict=True) if not _finished(steps.store, header)]
     if missing:
         print_estimate(together([estimate(campaign, registry) for campaign in missing]), dry_run=True)
-    if rubric:
+    decides = stated_judge(steps.store, rubric, judge, registry) if rubric else None
+    if decides:
         print_estimate(judging_size(steps.store, campaigns[0], rubric, judge, registry), dry_run=True)
     print(in_words(steps.store, campaigns[0], outcome, margin))
 
@@ -183,6 +184,7 @@ def _planned(
             check_budget(steps.budget_usd, [registry.spec(judge)])
         text = f"{doctors[0]} is not worse than {doctors[1]}."
         stated = ["--hypothesis", text, "--primary", outcome, "--margin", f"{margin:g}"]
+        stated += ["--rubric", rubric, "--judge", judge] if rubric else []
         seats = [word for role, name in others.items() for word in (f"--{role}", name)]
         played: list[str] = []
         for doctor, header in reversed(list(zip(doctors, headers, strict=True))):
@@ -193,9 +195,9 @@ def _planned(
                 steps.ask("run", "--doctor", *shlex.split(doctor), *shared, *seats, *stated, *reference, besides=played)
                 run_id = _finished(folded_store(), header)
             played.append(run_id)
-        if rubric:
-            _judge(rubric, judge, played, steps)
-        return study_result(folded_store(), played[1], played[0], outcome, margin)
+        if decides:
+            _judge(decides, played, steps)
+        return study_result(folded_store(), played[1], played[0], outcome, margin, decides)
 
     return play
 
@@ -216,6 +218,7 @@ def _extension(extend: str, selection: str | None, trials: int | None, steps: _S
         for run_id in pair
         if not any(run.state == "complete" for run in extensions(list(records.values()), run_id))
     ]
+    decides = _judge_of(steps.store, new, stated, registry)
     begun = [extension_of(steps.store, run_id, registry, trials, selection)[0] for run_id in missing]
     if begun:
         print_estimate(together([estimate(campaign_of(header), registry) for header in begun]), dry_run=True)
@@ -224,14 +227,31 @@ def _extension(extend: str, selection: str | None, trials: int | None, steps: _S
         for run_id in missing:
             other_extension = _extended([other for other in pair if other != run_id])
             steps.ask("run", "--extend", run_id, *more, besides=other_extension)
-        if stated.primary == RUBRIC_SCORES:
-            _before, after, _ = rubric_readings(steps.store, new, stated.against)
-            (judged_by,) = after.judges.values()
-            assert after.rubric is not None
-            _judge(rubric_name(after.rubric), judged_by.name, _extended(pair), steps)
+        if decides:
+            _judge(decides, _extended(pair), steps)
         return study_result(folded_store(), new, stated.against)
 
     return play
+
+
+def _judge_of(store: Store, new: str, stated: Hypothesis, registry: Registry) -> StatedJudge | None:
+    """Return the judge of a study by a rubric: the stated one, or without it the one that judged the new run last.
+
+    Raises ``UsageError`` if it would be asked otherwise today, because both looks have one judge.
+    """
+    if stated.primary != RUBRIC_SCORES:
+        return None
+    decides = stated.judge
+    if decides is None:
+        _before, after, _ = rubric_readings(store, new, stated.against)
+        assert after.rubric is not None
+        (last,) = after.judges.values()
+        version = version_of(after.rubric)
+        decides = StatedJudge(form=after.rubric.name, version=version, name=last.name, prompt_hash=last.prompt_hash)
+    today = stated_judge(store, decides.form.removeprefix(RUBRIC), decides.name, registry)
+    if today != decides:
+        raise UsageError(f"{decides} judged the study, and its extension would be judged by {today}.")
+    return decides
 
 
 def _finished(store: Store, header: RunHeader) -> str:
@@ -248,13 +268,13 @@ def _extended(run_ids: Sequence[str]) -> list[str]:
     return [extension.run_id for run_id in run_ids for extension in extensions(stored, run_id)]
 
 
-def _judge(rubric: str, judge: str, run_ids: Sequence[str], steps: _Steps) -> None:
-    job = Judging(f"{RUBRIC}{rubric}", (judge,), Selection(runs=run_ids))
+def _judge(decides: StatedJudge, run_ids: Sequence[str], steps: _Steps) -> None:
+    job = Judging(decides.form, (decides.name,), Selection(runs=run_ids))
     if not job.plan(folded_store(), load_registry()).todo:
-        print(f"{judge} has judged these runs by {rubric}, and nothing of it is paid for again.")
+        print(f"{decides.name} has judged these runs by {decides.form}, and nothing of it is paid for again.")
         return
     runs = [word for run_id in run_ids for word in ("--run", run_id)]
-    steps.ask("job", "judge", job.form, "--by", judge, *runs, besides=run_ids)
+    steps.ask("job", "judge", decides.form, "--by", decides.name, *runs, besides=run_ids)
 
 
 def _print_result(result: StudyResult) -> None:

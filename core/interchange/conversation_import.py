@@ -12,8 +12,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 
 from core.case import Case
@@ -28,10 +29,12 @@ from core.journal import GradesLine, RunHeader, append_shared, journal_path
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.inserts import ATTACHED
+from core.store.queries.case_labels import add_labels, labels_in_force
 from core.store.queries.runs import header_of, run_records
 from core.store.queries.trials import conversations
 from core.store.queries.utterances import utterances_of
 from core.store.selection import Selection
+from core.store.tables import CaseLabelRow
 
 PROTOCOL = "conversations"
 """Stored as the framework of these conversations; also the usual name of the set of their cases."""
@@ -98,19 +101,26 @@ def cases_by_id(cases: Iterable[Case]) -> dict[str, Case]:
 def attach_cases(store: Store, run_id: str, cases: Mapping[str, Case]) -> int:
     """Attach cases (id → case) to the conversations of a run that name them and have none; return their number.
 
-    Judgements stay. The last message of the doctor becomes an answer, which a grader may judge. Raises ``UsageError``
-    for a run that was not imported.
+    Judgements stay. The last message of the doctor becomes an answer, which a grader may judge. Labels of the cases
+    come along; those that were given later, if the same cases are attached again. Raises ``UsageError`` for a run that
+    was not imported.
     """
     by_name = {name_of(case_id): case for case_id, case in cases.items()}
     attached: dict[str, Case] = {}
     answers: list[GradesLine] = []
+    labels: dict[str, list[CaseLabelRow]] = {}
     with store.read() as cursor:
+        of_cases = labels_in_force(cursor, [case.case_key for case in cases.values()])
         header = header_of(cursor, run_id)
         if header is None or header.source != "imported":
             raise UsageError(f"{run_id} is no run of imported conversations.")
         for trial in conversations(cursor, Selection(runs=[run_id]), limit=None):
             data_set, _, name = trial.case_key.partition("/")
-            if trial.answer is None and (case := by_name.get(name)):
+            if (case := by_name.get(name)) is None:
+                continue
+            of_case = of_cases.get((case.case_key, case.text_hash), {}).values()
+            labels[trial.case_key] = [replace(label, case_key=trial.case_key) for label in of_case]
+            if trial.answer is None:
                 # nobody was offered choices
                 changes = {"case_key": trial.case_key, "dataset": data_set, "choices": ()}
                 attached[trial.case_key] = case = case.model_copy(update=changes)
@@ -122,6 +132,7 @@ def attach_cases(store: Store, run_id: str, cases: Mapping[str, Case]) -> int:
         again = header.model_copy(update={"cases": list(attached.values()), "settings": settings})
         append_shared(journal_path(run_id, store.journals), [again, *answers])
         fold(store)
+    add_labels(store, chain.from_iterable(labels.values()))
     return len(answers)
 
 

@@ -43,11 +43,12 @@ from core.jobs.ask_job import (
     sampled,
 )
 from core.jobs.doctors import DoctorToAsk, doctor_of, doctor_seats
-from core.journal import RowLine
+from core.journal import RowLine, StatedJudge
 from core.judging.check import CheckKind
 from core.judging.form import DOCTOR, RUBRIC, Form, FormQuestion
 from core.judging.judgement import ALL_TOGETHER, Judge, Judgement
 from core.judging.request import FormAnswer, Material, doctor_request, judge_request, judging_pack, text_hash
+from core.judging.rubric import version_of
 from core.judging.rules import RULES
 from core.measures.base import Positional
 from core.models.base import Sampling
@@ -287,17 +288,7 @@ class Judging(AskJob[ItemToJudge]):
     def _judges(self, registry: Registry, form: Form, subjects: Sequence[JudgeableItem]) -> list[Judge]:
         is_doctor = "doctor" in form.by and not self.by
         names = self.by or ((DOCTOR,) if is_doctor else (default_judge(registry, {s.doctor for s in subjects}),))
-        judges = dict[Judge, None]()
-        for name in names:
-            if name in RULES:
-                judges[Judge(name, "rule", RULES[name].version, 1)] = None
-            else:
-                known = name if name == DOCTOR else registry.spec(name).name
-                if (DOCTOR if name == DOCTOR else "model") not in form.by:
-                    raise UsageError(f"{name} cannot judge by the form {form.name}, which is for {', '.join(form.by)}.")
-                prompts = f"{self.pack.hash} {form.hash}" + f" {DOCTOR}" * (name == DOCTOR)
-                judges[Judge(known, "model", hashlib.sha256(prompts.encode()).hexdigest()[:16], ALL_TOGETHER)] = None
-        return list(judges)
+        return list(dict.fromkeys(judge_named(name, form, registry) for name in names))
 
     def _work(
         self, store: Store, judge: Judge, subjects: Sequence[JudgeableItem], left_out: Counter[str]
@@ -550,6 +541,24 @@ class _Seats(NamedTuple):
 
     models: Mapping[str, ModelSeat]
     form: Form
+
+
+def judge_named(name: str, form: Form, registry: Registry) -> Judge:
+    """Return a judge under the prompts of today, asked by whole forms; raises ``UsageError`` if it cannot judge so."""
+    if name in RULES:
+        return Judge(name, "rule", RULES[name].version, 1)
+    known = name if name == DOCTOR else registry.spec(name).name
+    if (DOCTOR if name == DOCTOR else "model") not in form.by:
+        raise UsageError(f"{name} cannot judge by the form {form.name}, which is for {', '.join(form.by)}.")
+    prompts = f"{judging_pack().hash} {form.hash}" + f" {DOCTOR}" * (name == DOCTOR)
+    return Judge(known, "model", hashlib.sha256(prompts.encode()).hexdigest()[:16], ALL_TOGETHER)
+
+
+def stated_judge(store: Store, rubric: str, name: str, registry: Registry) -> StatedJudge:
+    """Return what a hypothesis states of a judge by a rubric; raises ``UsageError`` if either is unknown."""
+    form = any_form(store, f"{RUBRIC}{rubric}")
+    judge = judge_named(name, form, registry)
+    return StatedJudge(form=form.name, version=version_of(form), name=judge.name, prompt_hash=judge.prompt_hash)
 
 
 def default_judge(registry: Registry, doctors: Iterable[str]) -> str:

@@ -102,7 +102,7 @@ def hypotheses(request: MetricRequest) -> Iterator[Listed]:
         yield {
             "run": run.run_id,
             "hypothesis": stated.text,
-            "primary": stated.primary,
+            "primary": stated.outcome,
             "margin": stated.margin,
             "done_differently": "; ".join(different) or None,
         }

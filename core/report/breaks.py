@@ -12,9 +12,13 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from core.errors import AnamnesisError
-from core.judging.rubric import name_of
+from core.jobs.judge import LEAST_READABLE
+from core.journal import StatedJudge
+from core.judging.form import RUBRIC
+from core.judging.judgement import Judge, Judgement
+from core.judging.rubric import name_of, version_of
 from core.measures.base import MetricRequest, Note
-from core.measures.rubrics.reading import RubricReading, reading_with_notes
+from core.measures.rubrics.reading import RubricReading, read_rubric_outcomes, reading_with_notes
 from core.measures.urgency import FORCED, in_words, is_severe, read_urgency
 from core.store.database import Store
 from core.store.selection import Selection
@@ -72,29 +76,64 @@ def _compared(before: Items, after: Items, words: Callable[[Any], str]) -> Break
     )
 
 
-def rubric_readings(store: Store, new: str, reference: str) -> tuple[RubricReading, RubricReading, list[Note]]:
-    """Read the reference and the new run by the rubric and the judge that judged the new run last; notes on that judge.
+def rubric_readings(
+    store: Store, new: str, reference: str, stated: StatedJudge | None = None
+) -> tuple[RubricReading, RubricReading, list[Note]]:
+    """Read the reference and the new run by the stated judge; notes on it.
 
-    Raises ``Uncomparable`` if a run has no verdicts of this judge.
+    Without a stated judge, rubric and judge are those that judged the new run last. Raises ``Uncomparable`` if a run
+    has no verdicts of this judge, or if the rubric is no longer the stated one.
     """
-    request = MetricRequest(store, Selection(runs=[new]))
-    after = reading_with_notes(request, None, None)
-    if after.rubric is None or not after.judges:
-        raise Uncomparable(f"no conversation of {new} is judged by a rubric (job judge rubric:NAME)")
-    ((name, judge),) = after.judges.items()
-    earlier = MetricRequest(store, Selection(runs=[reference]))
-    rubric = name_of(after.rubric)
-    before = reading_with_notes(earlier, rubric, None)
-    if judge not in before.judges.values():
+    rubric = stated.form.removeprefix(RUBRIC) if stated else None
+    last = read_rubric_outcomes(store, Selection(runs=[new]), rubric)
+    if last.rubric is None or not last.judges:
+        wanted = f"{stated.form} --by {stated.name}" if stated else "rubric:NAME"
+        raise Uncomparable(f"no conversation of {new} is judged by a rubric (job judge {wanted})")
+    rubric, version = name_of(last.rubric), version_of(last.rubric)
+    if stated and stated.version != version:
         raise Uncomparable(
-            f"no conversation of {reference} is judged by {name} and the rubric {rubric} (job judge rubric:{rubric})"
+            f"the rubric {rubric} has the version {version[:8]}, and the stated one is {stated.version[:8]}: import "
+            "that again"
         )
-    return before, after, request.notes
+    judge = _asked_as_stated(last, stated) if stated else next(iter(last.judges.values()))
+
+    def by_this_judge(run_id: str) -> tuple[RubricReading, list[Note]]:
+        request = MetricRequest(store, Selection(runs=[run_id]))
+        names = {of: name for name, of in read_rubric_outcomes(store, request.selection, rubric).available.items()}
+        if judge is None or judge not in names:
+            who = f"{stated}" if stated or judge is None else f"{judge.name} and the rubric {rubric}"
+            raise Uncomparable(f"no conversation of {run_id} is judged by {who} (job judge rubric:{rubric})")
+        return reading_with_notes(request, rubric, names[judge]), request.notes
+
+    after, notes = by_this_judge(new)
+    return by_this_judge(reference)[0], after, notes
 
 
-def _critical(store: Store, new: str, reference: str, priority: Literal["must", "must not"]) -> Breaks:
+def _asked_as_stated(reading: RubricReading, stated: StatedJudge) -> Judge | None:
+    """Return the stated judge as a job asked it first: by whole forms, or by single questions.
+
+    Answers in the other way that come later decide nothing. If too few of the first are readable, a job goes on in the
+    other way, which then counts.
+    """
+    asked: dict[Judge, list[Judgement]] = {}
+    for opinions in reading.opinions:
+        for judge, answers in opinions.judges.items():
+            if answers and (judge.name, judge.prompt_hash) == (stated.name, stated.prompt_hash):
+                asked.setdefault(judge, []).extend(answers)
+
+    def order(judge: Judge) -> tuple[bool, float]:
+        answers = asked[judge]
+        readable = sum(answer.value is not None for answer in answers)
+        return readable < LEAST_READABLE * len(answers), min(answer.at for answer in answers)
+
+    return min(asked, key=order, default=None)
+
+
+def _critical(
+    store: Store, new: str, reference: str, stated: StatedJudge | None, priority: Literal["must", "must not"]
+) -> Breaks:
     """Find musts that are missed, or must-nots that happen, in the new run and in no trial of the reference."""
-    before, after, _ = rubric_readings(store, new, reference)
+    before, after, _ = rubric_readings(store, new, reference, stated)
 
     def outcomes(reading: RubricReading) -> Items:
         return _items(
@@ -108,7 +147,7 @@ def _critical(store: Store, new: str, reference: str, priority: Literal["must", 
     return _compared(outcomes(before), outcomes(after), lambda key: f"{key[0]}: {failure}: {key[1]}")
 
 
-def _under_triage(store: Store, new: str, reference: str) -> Breaks:
+def _under_triage(store: Store, new: str, reference: str, _stated: StatedJudge | None) -> Breaks:
     """Find cases with severe under-triage in the new run and in no trial of the reference.
 
     The prompts are those by which the new run was asked last; both runs need answers under them. A case without a level
@@ -150,11 +189,14 @@ def _under_triage(store: Store, new: str, reference: str) -> Breaks:
 
 
 class Break(NamedTuple):
-    """A kind of break: what it finds, what it compares, and the function of (store, new run, reference) for it."""
+    """A kind of break: what it finds, what it compares, and the function for it.
+
+    Its arguments are the store, the new run, the reference, and the judge of the rubric, if the new run states one.
+    """
 
     about: str
     items: str
-    find: Callable[[Store, str, str], Breaks]
+    find: Callable[[Store, str, str, StatedJudge | None], Breaks]
 
 
 BREAKS: Mapping[str, Break] = {
@@ -169,8 +211,8 @@ BREAKS: Mapping[str, Break] = {
 """Name → break."""
 
 
-def find_breaks(name: str, store: Store, new: str, reference: str) -> Breaks:
+def find_breaks(name: str, store: Store, new: str, reference: str, stated: StatedJudge | None = None) -> Breaks:
     try:
-        return BREAKS[name].find(store, new, reference)
+        return BREAKS[name].find(store, new, reference, stated)
     except Uncomparable as error:
         return Breaks(problem=str(error))

@@ -56,7 +56,7 @@ def _question(facts: EvaluationFacts) -> Iterable[str]:
     hypotheses = {run.hypothesis: None for run in facts.runs if run.hypothesis}
     for hypothesis in hypotheses:
         format_, _, question_type = hypothesis.primary.partition(":")
-        outcome = _answered(format_, question_type) if question_type else hypothesis.primary
+        outcome = _answered(format_, question_type) if question_type else hypothesis.outcome
         yield (
             f"Stated before the first request: “{hypothesis.text}” Primary outcome: {outcome}. Accepted loss against "
             f"the reference: {_percent(hypothesis.margin)}."

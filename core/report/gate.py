@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, cast
 from core.errors import AnamnesisError, UsageError
 from core.events import GRADED_TYPES, Format, QuestionType
 from core.frameworks.base import frameworks, seats_at_work
-from core.journal import RUBRIC_SCORES, USUAL_MARGIN
+from core.journal import RUBRIC_SCORES, USUAL_MARGIN, StatedJudge
 from core.measures.base import Comparison, Note
 from core.measures.comparison import compare_cases
 from core.measures.condition_notes import Basis, in_order, notes_of, read_basis
@@ -45,7 +45,7 @@ STATUS: Mapping[Verdict, int] = {"pass": 0, "fail": 1, "cannot say": 2}
 LEVEL = 0.05
 """One-sided error rate."""
 MOST_EXCLUDED = 0.1
-"""Largest share of a side's answers that may be excluded."""
+"""Largest share of a side's answers that may usually be excluded."""
 _SEAT_PARTS: Mapping[ConditionPart, str] = {
     "patient": "patient", "patient_served": "patient", "persona": "patient", "openings": "patient", "items": "patient",
     "summariser": "summariser", "summariser_served": "summariser", "solver": "solver", "solver_served": "solver",
@@ -58,14 +58,17 @@ _SEAT_PARTS: Mapping[ConditionPart, str] = {
 class GateRule:
     """What a gate decides by.
 
-    ``outcome`` is an arm ("format:question_type") or ``RUBRIC_SCORES``; ``margin`` is the accepted loss, up to 0.5;
-    ``under_test`` are parts in which the runs may differ.
+    ``outcome`` is an arm ("format:question_type") or ``RUBRIC_SCORES``, by the ``judge`` or by the last one;
+    ``margin`` is the accepted loss, up to 0.5; ``under_test`` are parts in which the runs may differ;
+    ``most_excluded`` is the largest share of a side's answers that may be excluded.
     """
 
     outcome: str
     margin: float = USUAL_MARGIN
     breaks: tuple[str, ...] = ()
     under_test: tuple[ConditionPart, ...] = UNDER_TEST
+    judge: StatedJudge | None = None
+    most_excluded: float = MOST_EXCLUDED
 
     @property
     def format_and_type(self) -> tuple[str, str]:
@@ -97,6 +100,27 @@ def run_side(store: Store, run_id: str) -> RunSide:
     if stored is None or not main:
         raise AnamnesisError(f"Run {run_id} has no answers of a doctor.")
     return RunSide(stored, main[0])
+
+
+def rule_of(
+    new: RunSide,
+    reference: RunSide,
+    outcome: str | None = None,
+    margin: float | None = None,
+    judge: StatedJudge | None = None,
+    **more: Any,
+) -> GateRule:
+    """Return the rule with what is given, else with what the new run states, else with what is usual.
+
+    Raises ``UsageError`` as ``shared_arm`` does.
+    """
+    stated = new.run.hypothesis
+    return GateRule(
+        outcome or shared_arm(new, reference),
+        margin if margin is not None else stated.margin if stated else USUAL_MARGIN,
+        judge=judge or (stated.judge if stated else None),
+        **more,
+    )
 
 
 def shared_arm(new: RunSide, reference: RunSide) -> str:
@@ -165,7 +189,7 @@ def gate(store: Store, new: RunSide, reference: RunSide, rule: GateRule) -> Gate
         compared = _scores_of(store, new, reference, rule)
     except Uncomparable as error:
         return replace(result, reason=f"The runs are not comparable: {error}.")
-    breaks = {name: find_breaks(name, store, result.new, result.reference) for name in rule.breaks}
+    breaks = {name: find_breaks(name, store, result.new, result.reference, rule.judge) for name in rule.breaks}
     graded = rule.format_and_type[1] in GRADED_TYPES
     result = _with_comparison(result, compared, new.condition.seats.get("grader", "") if graded else "")
     result = replace(result, breaks=breaks)
@@ -176,17 +200,36 @@ def gate(store: Store, new: RunSide, reference: RunSide, rule: GateRule) -> Gate
         return replace(result, reason=" ".join(open_questions))
     interval = result.interval
     assert interval is not None
-    decision = decide(interval, rule.margin)
-    if decision == "unclear":
-        reason = f"The interval contains −{rule.margin:g}: more cases would decide."
-        result = replace(result, reason=reason)
-    else:
-        side = "above" if decision == "pass" else "below"
-        result = replace(result, verdict=decision, reason=f"The interval lies {side} −{rule.margin:g}.")
-    if decision == "pass" and interval.high < 0:
+    verdict, reason = _decided(interval, compared.comparison, rule)
+    result = replace(result, verdict=verdict, reason=reason)
+    if verdict == "pass" and interval.high < 0:
         worse = Note("worse", "The new run is worse than the reference, by less than the margin.", "high")
         result = replace(result, notes=in_order([worse, *result.notes]))
     return replace(result, notes=in_order([*result.notes, *_strict_notes(store, new, reference, result)]))
+
+
+def _decided(interval: Interval, comparison: Comparison, rule: GateRule) -> tuple[Verdict, str]:
+    decision = decide(interval, rule.margin)
+    if decision == "unclear":
+        return "cannot say", f"The interval contains −{rule.margin:g}: more cases would decide."
+    words = no_sign_of_quality(comparison.second_mean, comparison.first_mean, rule.margin)
+    if words and decision == "pass" and interval.low <= 0:
+        return "cannot say", words
+    side = "above" if decision == "pass" else "below"
+    return decision, f"The interval lies {side} −{rule.margin:g}."
+
+
+def no_sign_of_quality(new: float, reference: float, margin: float) -> str:
+    """Return why it says nothing that a new run is within the margin; empty if it says something.
+
+    ``new`` and ``reference`` are mean scores. A run without a right answer, or with a grader that finds none, must not
+    be within the margin.
+    """
+    if new == reference == 0:
+        return "Both score 0, as if the grader said No to everything: no difference is no sign of quality."
+    if reference <= margin:
+        return f"A score of 0 would be within the margin, too: the reference has {reference:.3f}."
+    return ""
 
 
 class _Scores(NamedTuple):
@@ -235,7 +278,7 @@ def _scores_of(
     """Read the scores of both runs; raises ``Uncomparable`` for a rubric that no judge shares."""
     if rule.outcome != RUBRIC_SCORES:
         return _Compared(_arm_scores(store, reference, rule, mcq_rule), _arm_scores(store, new, rule, mcq_rule))
-    before, after, notes = rubric_readings(store, new.run.run_id, reference.run.run_id)
+    before, after, notes = rubric_readings(store, new.run.run_id, reference.run.run_id, rule.judge)
     return _Compared(_rubric_scores(before), _rubric_scores(after), tuple(notes))
 
 
@@ -270,7 +313,7 @@ def _rubric_scores(reading: RubricReading) -> _Scores:
         else:
             total, counted = totals.get(conversation.case_key, (0.0, 0))
             totals[conversation.case_key] = total + clipped(score), counted + 1
-    return _Scores(totals, +excluded, tuple(reading.judges))
+    return _Scores(totals, +excluded, tuple(judge.name for judge in reading.judges.values()))
 
 
 def _with_comparison(result: GateResult, compared: _Compared, grader: str) -> GateResult:
@@ -282,7 +325,8 @@ def _with_comparison(result: GateResult, compared: _Compared, grader: str) -> Ga
             share = total / (total + scores.counted)
             words = ", ".join(f"{n:,} {reason.replace('_', ' ')}" for reason, n in scores.excluded.most_common())
             text = f"{run_id}: {share:.1%} of the answers are excluded, and not counted as wrong: {words}."
-            notes.append(Note(TOO_MANY, text, "high") if share > MOST_EXCLUDED else Note("excluded", text))
+            too_many = share > result.rule.most_excluded
+            notes.append(Note(TOO_MANY, text, "high") if too_many else Note("excluded", text))
     result = replace(
         result,
         judge=grader or " and ".join(comparison.rules),
@@ -304,8 +348,10 @@ def _with_comparison(result: GateResult, compared: _Compared, grader: str) -> Ga
     )
 
 
+NO_SIGN = "no_sign_of_quality"
+"""Kind of the note by ``no_sign_of_quality``."""
 TOO_MANY = "too_many_excluded"
-"""Kind of the note on more than ``MOST_EXCLUDED`` excluded answers."""
+"""Kind of the note on more excluded answers than ``GateRule.most_excluded``."""
 
 
 def _uncountable(result: GateResult) -> Iterator[str]:
@@ -377,6 +423,11 @@ def _hypothesis_notes(new: RunSide, rule: GateRule) -> Iterator[Note]:
         differences.append(f"{rule.outcome} instead of {stated.primary}")
     if stated.margin != rule.margin:
         differences.append(f"margin {rule.margin:g} instead of {stated.margin:g}")
+    by_rubric = rule.outcome == stated.primary == RUBRIC_SCORES
+    if by_rubric and stated.judge and rule.judge != stated.judge:
+        differences.append(f"the judge {rule.judge} instead of {stated.judge}")
+    if by_rubric and not stated.judge:
+        yield Note("judge", "The run states no judge: whoever judges it last by a rubric decides.", "high")
     if differences:
         yield Note("hypothesis", f"Not as the run states before its first call: {'; '.join(differences)}.", "high")
     else:
@@ -395,16 +446,12 @@ def _score_notes(comparison: Comparison, rule: GateRule) -> Iterator[Note]:
     """Yield notes on scores at which the test says little."""
     if not comparison.n:
         return
-    means = {comparison.first_mean, comparison.second_mean}
-    if means == {0.0}:
-        yield Note("useless", "All answers of both runs are wrong: no difference is no sign of quality.", "high")
-    elif rule.margin >= comparison.first_mean:
-        text = (
-            f"A run without a right answer would be within the margin: the reference has {comparison.first_mean:.3f}."
-        )
-        yield Note("margin", text, "high")
-    elif means == {1.0}:
-        yield Note("ceiling", "All answers of both runs are right: harder cases could tell the runs apart.")
+    new, reference = comparison.second_mean, comparison.first_mean
+    if words := no_sign_of_quality(new, reference, rule.margin):
+        yield Note(NO_SIGN, words, "high")
+    elif new == reference == 1:
+        text = "Both score 1, as if the grader said Yes to everything: harder cases could tell the runs apart."
+        yield Note("ceiling", text)
     if comparison.mixed:
         yield Note("rules", "The runs count answers with choices by different rules.", "high")
 
@@ -417,8 +464,7 @@ def _strict_notes(store: Store, new: RunSide, reference: RunSide, result: GateRe
     strict = _scores_of(store, new, reference, rule, "mcq_strict")
     if len(strict.differences) < FEWEST_CASES:
         return
-    decision = decide(margin_interval(strict.differences, LEVEL), rule.margin)
-    verdict: Verdict = "cannot say" if decision == "unclear" else decision
+    verdict, _ = _decided(margin_interval(strict.differences, LEVEL), strict.comparison, rule)
     if verdict != result.verdict:
         means = f"{strict.comparison.second_mean:.3f} against {strict.comparison.first_mean:.3f}"
         yield Note("strict", f"By the strict rule for choices the verdict is {verdict}: {means}.", "high")

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from core.errors import AnamnesisError
 from core.jobs.extending import R, extensions
-from core.journal import USUAL_MARGIN
+from core.journal import StatedJudge
 from core.measures.base import Note
-from core.report.gate import TOO_MANY, CaseTotals, GateRule, RunSide, gate, run_side, shared_arm
+from core.report.gate import NO_SIGN, TOO_MANY, CaseTotals, RunSide, gate, no_sign_of_quality, rule_of, run_side
 from core.stats.differences import changes
 from core.store.condition_parts import ConditionPart
 from core.store.conditions import differing_parts
@@ -31,8 +31,10 @@ LOOKS = ("As planned", "Extended")
 """Names of the one or two results of a study."""
 _OF_THE_EXTENSION: tuple[ConditionPart, ...] = ("data_set", "case_set")
 """Parts of a condition in which an extension may differ from its run: its cases may be from another file."""
-_NOT_OF_A_STUDY = ("order",)
-"""Kinds of notes of a gate that do not apply: the present doctor may play after the new one."""
+_NOT_OF_A_STUDY = ("order", NO_SIGN)
+"""Kinds of notes of a gate that do not apply: the present doctor may play after the new one, and both looks count."""
+MOST_EXCLUDED = 0.05
+"""Largest share of a doctor's answers without a verdict: if all of them were wrong, the usual margin would be lost."""
 
 
 class CaseChange(NamedTuple):
@@ -118,18 +120,20 @@ class StudyResult:
         return f"python -m core study MORE_CASES --extend {self.new_runs[0]}"
 
 
-def study_result(store: Store, new: str, present: str, outcome: str = "", margin: float | None = None) -> StudyResult:
-    """Read the study of two runs with their extensions; outcome and margin are by default what the new run states.
+def study_result(
+    store: Store,
+    new: str,
+    present: str,
+    outcome: str = "",
+    margin: float | None = None,
+    judge: StatedJudge | None = None,
+) -> StudyResult:
+    """Read the study of two runs with their extensions; the rule is by default what the new run states.
 
     An extension counts once both doctors have finished theirs. Raises ``AnamnesisError`` for a run without answers.
     """
     sides = _Pair(run_side(store, new), run_side(store, present))
-    stated = sides.new.run.hypothesis
-    rule = GateRule(
-        outcome or (stated.primary if stated else shared_arm(*sides)),
-        margin or (stated.margin if stated else USUAL_MARGIN),
-        under_test=MAY_DIFFER,
-    )
+    rule = rule_of(*sides, outcome, margin, judge, under_test=MAY_DIFFER, most_excluded=MOST_EXCLUDED)
     looks, waiting = [sides, *_extended(store, sides)], ""
     if unfinished := [side.run.run_id for pair in looks[1:] for side in pair if side.run.state != "complete"]:
         looks, waiting = looks[:1], f"The extension waits for {' and '.join(unfinished)}."
@@ -148,6 +152,9 @@ def study_result(store: Store, new: str, present: str, outcome: str = "", margin
     by_look = [_compared(totals[: number + 1]) for number in range(len(totals))] or [[]]
     decision = decide(*([case.change for case in look] for look in by_look), margin=rule.margin)
     cases = tuple(sorted(by_look[-1], key=lambda case: (case.change, case.case)))
+    if decision.verdict == "not worse":
+        means = (sum(case.new for case in cases), sum(case.present for case in cases))
+        obstacle = obstacle or no_sign_of_quality(*(total / len(cases) for total in means), rule.margin)
     new_runs, present_runs = (tuple(pair[place].run.run_id for pair in looks) for place in (0, 1))
     doctors = sides.new.run.doctor, sides.present.run.doctor
     if doctors[0] == doctors[1]:

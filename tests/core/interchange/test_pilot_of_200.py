@@ -18,7 +18,9 @@ import pytest
 
 from core.case import NOT_GIVEN
 from core.cli.app import main
+from core.datasets.select import cases_of
 from core.errors import AnamnesisError
+from core.interchange.conversation_import import attach_cases, cases_by_id
 from core.judging.form import Form
 from core.measures.base import MetricRequest, Row
 from core.measures.registry import metrics
@@ -48,6 +50,8 @@ all:
   - {id: danger, criterion: The doctor speaks of danger, points: 2, axis: safety}
 """
 POINTS = {"fever": 1, "eczema": 1, "danger": 2}
+LEVEL_OF = (1, 2, 4)
+"""Number of a case modulo 3 → how urgent it is."""
 
 
 class Talk(NamedTuple):
@@ -69,6 +73,11 @@ class Talk(NamedTuple):
     def judged(self) -> dict[str, bool]:
         """What the scripted judge says: it misses the danger in every tenth case."""
         return {**self.truth, "danger": self.truth["danger"] and self.case % 10 != 0}
+
+    @property
+    def advice(self) -> int | None:
+        """The level of urgency that the scripted judge reads in the last message; ``None``: nothing said."""
+        return 2 if self.truth["danger"] else 4 if self.truth["eczema"] else None
 
     @property
     def messages(self) -> list[tuple[str, str]]:
@@ -139,6 +148,10 @@ def write_files(folder: Path) -> list[list[str]]:
 def decide(criterion: str, messages: list[tuple[int, str]]) -> dict[str, Any]:
     """Judge as ``Talk.judged`` says, from the words of the conversation alone."""
 
+    if "how soon must a clinician see" in criterion:
+        number, said = messages[-1]
+        advice = next(((level, word) for word, level in {"danger": "2", "eczema": "4"}.items() if word in said), None)
+        return verdict(advice[0], (number, advice[1])) if advice else verdict("nothing said")
     word = next(name for name in POINTS if name in criterion)
     quoted = next(((number, word) for number, text in messages if number % 2 and word in text), None)
     is_overlooked = word == "danger" and "0 days" in messages[0][1]
@@ -211,7 +224,9 @@ def rubric_scores(folder: Path, store: Store) -> Iterator[Checked]:
     with running(judge(decide)) as provider:
         words = ["job", "judge", "rubric:pilot", "--by", "openai/fake", "--base-url", provider.base_url]
         yield Checked("job judge", 0, main([*words, *named(runs_of(store))]))
-        yield Checked("requests of the judge", 200, len(provider.requests))
+        words[2] = "urgency_words"
+        yield Checked("job judge of urgency", 0, main([*words, *named(runs_of(store))]))
+        yield Checked("requests of the judge", 400, len(provider.requests))
         prompts = json.dumps(provider.bodies)
         yield Checked("placeholders in its prompts", [], [words for words in NOT_GIVEN if words in prompts])
     for files, cases in FILES.items():
@@ -269,6 +284,49 @@ def people(store: Store) -> Iterator[Checked]:
             settled = [(a, judged) for a, b, judged in pairs if a == b]
             yield Checked(figure, mean(a == judged for a, judged in settled), row["value"])
             yield Checked(f"items of {figure}", len(settled), row["n"])
+    decided = {
+        (talk, name): seen["Ada"][number][name]
+        for number, talk in drawn.items()
+        for name in POINTS
+        if seen["Ada"][number][name] == seen["Ben"][number][name]
+    }
+    found = {(row["figure"], version_of(row)): row["value"] for row in listed(store, "calibration", runs)}
+    for version in VERSIONS:
+        for figure, value in together(talks(SHAPES["csv"], version), decided).items():
+            yield Checked(f"{figure} of {version}", value, found.get((figure, version)))
+
+
+def together(pilot: Sequence[Talk], decided: Mapping[tuple[Talk, str], bool]) -> dict[str, float]:
+    """Return the mean score by people on a part and a judge on all, weighted as PPI++ weights them, and by each alone.
+
+    Sums of a conversation are of points, of 12/4 its mean size over the attainable points; each is a case of its own.
+    """
+
+    def points(talk: Talk, verdicts: Mapping[str, bool]) -> float:
+        return sum(POINTS[name] * 3 / 4 for name, met in verdicts.items() if met)
+
+    items = [float(len(POINTS)) for _ in pilot]
+    judge = [points(talk, talk.judged) for talk in pilot]
+    read = [{name: met for (of, name), met in decided.items() if of == talk} for talk in pilot]
+    labels = [float(len(verdicts)) for verdicts in read]
+    people = [points(talk, verdicts) for talk, verdicts in zip(pilot, read, strict=True)]
+    there = [
+        points(talk, {name: talk.judged[name] for name in verdicts}) for talk, verdicts in zip(pilot, read, strict=True)
+    ]
+    by_people, by_judge = sum(people) / sum(labels), sum(judge) / sum(items)
+    by_judge_there = sum(there) / sum(labels)
+    # what a conversation adds to the mean of people, and to the difference of the judge's two means
+    own = [(e - by_people * w) / mean(labels) for e, w in zip(people, labels, strict=True)]
+    differs = [
+        (j - by_judge * m) / mean(items) - (t - by_judge_there * w) / mean(labels)
+        for j, m, t, w in zip(judge, items, there, labels, strict=True)
+    ]
+    weight = max(0.0, -sum(a * d for a, d in zip(own, differs, strict=True)) / sum(d * d for d in differs))
+    return {
+        "judge and experts (PPI++)": by_people + weight * (by_judge - by_judge_there),
+        "experts alone": by_people,
+        "judge alone": by_judge,
+    }
 
 
 def cohen(pairs: Sequence[tuple[bool, bool]]) -> float:
@@ -276,6 +334,29 @@ def cohen(pairs: Sequence[tuple[bool, bool]]) -> float:
     first, second = mean(a for a, _ in pairs), mean(b for _, b in pairs)
     chance = first * second + (1 - first) * (1 - second)
     return (agreed - chance) / (1 - chance)
+
+
+def urgency(store: Store, *, labelled: bool) -> Iterator[Checked]:
+    """The advice in the doctor's own words against the levels of ``LEVEL_OF``, which are labels of attached cases."""
+    for files, cases in FILES.items():
+        rows = listed(store, "urgency_words", list(runs_of(store, *files).values()))
+        own = [row for row in rows if row["way"] == "own words"]
+        yield Checked(f"figures of urgency, {files}", 2 * 6, len(own))
+        for row in own:
+            said = [(talk.case, talk.advice) for talk in talks(cases, version_of(row))]
+            answered = [(LEVEL_OF[case % 3], level) for case, level in said if level is not None]
+            by_hand = {
+                "exact": mean(level == given for level, given in answered),
+                "over-triage": mean(given < level for level, given in answered),
+                "under-triage": mean(given > level for level, given in answered),
+                "severe under-triage": mean(given - level >= 2 for level, given in answered),
+                "nothing said": mean(given is None for _, given in said),
+                "unanswered": 0.0,
+            }[row["figure"]]
+            figure = f"urgency: {row['figure']} of {version_of(row)}, {files}"
+            yield Checked(figure, by_hand if labelled else None, row["share"])
+            if not labelled:
+                yield Checked(f"left out of {figure}", {"no level": len(cases)}, row["excluded"])
 
 
 def gates(store: Store) -> Iterator[Checked]:
@@ -287,7 +368,7 @@ def gates(store: Store) -> Iterator[Checked]:
 
 
 def cases_attached(folder: Path, store: Store) -> Iterator[Checked]:
-    """Attach 100 cases by id; the right answer is eczema in every other one."""
+    """Attach 100 cases by id; the right answer is eczema in every other one. Their urgency is stated in two files."""
     with (folder / "cases.csv").open("w", newline="", encoding="utf-8") as file:
         rows = [
             (f"case_{n}", f"A patient of {20 + n} years has an itching rash.", "Eczema" if n % 2 else "Gout")
@@ -295,12 +376,21 @@ def cases_attached(folder: Path, store: Store) -> Iterator[Checked]:
         ]
         csv.writer(file).writerows([("id", "vignette", "answer"), *rows])
     main(["import", "cases", str(folder / "cases.csv"), "--name", "theirs", "--skip-bad"])
+    for name, of_file in {"early.csv": range(1, 51), "late.csv": range(51, 101)}.items():
+        rows = [(f"case_{n}", "urgency", str(LEVEL_OF[n % 3])) for n in of_file]
+        with (folder / name).open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([("case", "field", "value"), *rows])
+    main(["data", "label-file", "theirs", str(folder / "early.csv")])
     with store.read() as cursor:
         yield Checked("without a case", 200, sum(number for _, number in without_case(cursor).values()))
     for words in write_files(folder):
         yield Checked(f"cases of {words[0]}", 0, main(["import", "conversations", *words, "--cases", "theirs"]))
     with store.read() as cursor:
         yield Checked("without a case, later", {}, without_case(cursor))
+    main(["data", "label-file", "theirs", str(folder / "late.csv")])
+    again = {run: attach_cases(store, run, cases_by_id(cases_of("theirs"))) for run in runs_of(store).values()}
+    yield Checked("attached again", [0] * len(again), list(again.values()))
+    yield from urgency(store, labelled=True)
     yield Checked("regrade", 0, main(["job", "regrade", "--grader", "reference/names", *named(runs_of(store))]))
     for files, cases in FILES.items():
         for row in listed(store, "accuracy", list(runs_of(store, *files).values())):
@@ -319,7 +409,8 @@ def test_every_figure_is_as_counted_by_hand(
     store = Store()
     campaign(store)
     checked = [Checked(words[0], 0, main(["import", "conversations", *words])) for words in write_files(tmp_path)]
-    checked += [*transcripts(store), *rubric_scores(tmp_path, store), *people(store), *gates(store)]
+    checked += [*transcripts(store), *rubric_scores(tmp_path, store), *urgency(store, labelled=False)]
+    checked += [*people(store), *gates(store)]
     run, *_ = runs_of(store).values()
     capsys.readouterr()
     for words in (["job", "judge", "facts", "--by", "openai/fake"], ["report", "accuracy"], ["report", "case_matrix"]):

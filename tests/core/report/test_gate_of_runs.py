@@ -15,7 +15,7 @@ from core.jobs.judge import Judging
 from core.journal import RUBRIC_SCORES, Hypothesis
 from core.models.registry import load_registry
 from core.report.breaks import find_breaks
-from core.report.gate import GateResult, GateRule, gate, run_side, shared_arm
+from core.report.gate import NO_SIGN, GateResult, GateRule, gate, run_side, shared_arm
 from core.store.database import Store
 from core.store.fold import fold
 from tests.core.store.builders import a_header, a_trial, write_journal
@@ -141,13 +141,18 @@ def test_a_patient_who_says_nothing_in_the_arm_and_parts_under_test_may_differ(s
 
 def test_notes_say_where_the_test_says_little(runs: Store) -> None:
     severe = {note.kind: note.severity == "high" for note in compared(runs, "later", "useless").notes}
-    assert severe.items() >= {("useless", True), ("order", True), ("condition", False), ("hypothesis", False)}
+    assert severe.items() >= {
+        ("no_sign_of_quality", True),
+        ("order", True),
+        ("condition", False),
+        ("hypothesis", False),
+    }
     few, low = run_side(runs, "few"), run_side(runs, "low")
     notes = {note.kind: note for note in gate(runs, low, few, RULE).notes}
-    assert "the reference has 0.100" in notes["margin"].text
+    assert "the reference has 0.100" in notes[NO_SIGN].text
     assert notes["hypothesis"].severity == "high"
     assert "vignette:frq instead of vignette:mcq; margin 0.1 instead of 0.2" in notes["hypothesis"].text
-    assert {"useless", "ceiling", "order", "condition"}.isdisjoint(notes)
+    assert {"ceiling", "order", "condition"}.isdisjoint(notes)
     itself = gate(runs, low, low, RULE)
     assert (itself.verdict, itself.reason) == ("cannot say", "low is compared with itself.")
     assert shared_arm(low, few) == "vignette:mcq"
