@@ -173,12 +173,6 @@ def draw_connection(connection: Connection) -> None:
                 link("debugger", "Debug a case with it", "bug_report", doctor=connection.model)
 
 
-def _key_in_words(model: ListedModel) -> str:
-    if model.missing_key:
-        return f"missing: {model.missing_key}"
-    return "set" if model.spec.api_key_env and find_key(model.spec.api_key_env) else "none needed"
-
-
 def draw_model_list() -> None:
     """Draw all models, and buttons that test the chosen one, set its key, or remove it."""
     st.header("All models", anchor=False)
@@ -210,7 +204,11 @@ def draw_model_list() -> None:
             "Shown as": model.spec.display or "",
             "Yours": model.own,
             "Address": model.spec.base_url or ("this machine" if model.spec.served_locally else ""),
-            "Key": _key_in_words(model),
+            "Key": f"missing: {model.missing_key}"
+            if model.missing_key
+            else "set"
+            if model.spec.api_key_env and find_key(model.spec.api_key_env)
+            else "none needed",
             "Prices": model.prices or "unknown",
         }
         for model in models

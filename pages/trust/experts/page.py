@@ -23,10 +23,17 @@ from pages.kit.navigation import link
 from pages.kit.page import draw_folds
 from pages.kit.view import specialties_in_order
 from pages.kit.visitor import only
-from pages.trust.experts.data import ANNOTATOR, REVIEW, SAMPLING, SAMPLING_HELP, fields_of_stored_cases
 from pages.trust.experts.results import draw_judge_status, draw_release, draw_results
 from pages.trust.experts.review import draw_review
-from pages.trust.experts.reviews import draw_exchange, draw_reviews
+from pages.trust.experts.reviews import (
+    ANNOTATOR,
+    REVIEW,
+    SAMPLING,
+    SAMPLING_HELP,
+    draw_exchange,
+    draw_reviews,
+    fields_of_stored_cases,
+)
 
 _OF_CASES: list[ReviewSampling] = ["random", "specialty", "dataset"]
 _ASKED = ("dataset", "specialty")
