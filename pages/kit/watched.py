@@ -35,7 +35,7 @@ from core.journal import RunHeader
 from core.live.session import Session
 from core.measures.coverage import Uncovered, gathered, uncovered
 from core.words import ROLE
-from pages.kit.conversation import draw_answer, draw_case, draw_summary
+from pages.kit.conversation import draw_answers_of, draw_case, draw_summary
 from pages.kit.export_menu import draw_export_menu, draw_export_menu_unstored
 from pages.kit.jobs import draw_reused_replies
 from pages.kit.look import (
@@ -325,14 +325,11 @@ def draw_given_answers(session: Session, events: Sequence[Event], fw: Framework 
     if not answers and not (draft and draft.purpose not in ("dialogue", "rate")):
         return
     st.header("Diagnosis", anchor=False)
-    if fw and (not_the_doctor := fw.speech.answering(events)):
-        st.caption(not_the_doctor)
     thoughts = {} if hides_thoughts(session) else reasoning_of(events)
     draw_summary(events, thoughts)
     # a person who still has to answer must not see the verdicts on earlier answers
     graded = [] if person_is_tested(session, fw) else [event for event in events if isinstance(event, Graded)]
-    for answer in answers:
-        draw_answer(answer, graded, thoughts)
+    draw_answers_of(events, answers, graded, thoughts, fw)
     if draft and draft.purpose == "answer":
         st.caption(f"Answering: {plain(draft.text)} ▌" if draft.text or not draft.thought else "Thinking…")
 

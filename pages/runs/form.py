@@ -176,7 +176,27 @@ def ask_draft(fw: Framework) -> CampaignDraft:
     places = ("main", "patient", "more")
     cast = ask_cast("runs", fw, doctors, arms, (), (left, right), *places, images=images, study=study)
     with right:
-        seed, options = _ask_numbers()
+        numbers = st.columns(3, vertical_alignment="bottom")
+        seed = numbers[0].number_input(
+            "Seed", 0, 2**31 - 1, SAMPLE_SEED, key=_SEED, help="For the trials and for the random sample of cases."
+        )
+        concurrency = numbers[1].number_input(
+            "Concurrent trials",
+            1,
+            512,
+            value=None,
+            key="runs_concurrency",
+            placeholder="Automatic",
+            help="Automatic: it starts with a few concurrent calls and adapts to what the providers accept.",
+        )
+        budget = numbers[2].number_input(
+            "Budget in US dollars",
+            0.0,
+            value=None,
+            key="runs_budget",
+            placeholder="No limit",
+            help="A run stops when this amount is spent, and can be resumed.",
+        )
     note = ""
     if fw.cases.plays_profiles and cases:
         playable = prepared(fw.name, hash(cases), cases)
@@ -184,7 +204,7 @@ def ask_draft(fw: Framework) -> CampaignDraft:
         problem = problem if cases else "No case can become a patient. Choose other cases."
     if not cases or not arms:
         problem = problem or "Choose at least one format and one question type under More settings."
-        return CampaignDraft(None, doctors[1:], options, problem, note)
+        return CampaignDraft(None, doctors[1:], Options(concurrency, budget), problem, note)
     campaign = Campaign(
         names=cast.names[0],
         cases=cases,
@@ -192,38 +212,12 @@ def ask_draft(fw: Framework) -> CampaignDraft:
         arms=arms,
         many_choices=answers,
         trials=int(trials),
-        seed=seed,
+        seed=int(seed),
         prompts=cast.prompts,
         protocol=fw.name,
         settings=cast.settings,
     )
-    return CampaignDraft(campaign, doctors[1:], options, cast.problem, note)
-
-
-def _ask_numbers() -> tuple[int, Options]:
-    """Ask for the seed, and for the limits on calls and cost."""
-    columns = st.columns(3, vertical_alignment="bottom")
-    seed = columns[0].number_input(
-        "Seed", 0, 2**31 - 1, SAMPLE_SEED, key=_SEED, help="For the trials and for the random sample of cases."
-    )
-    concurrency = columns[1].number_input(
-        "Concurrent trials",
-        1,
-        512,
-        value=None,
-        key="runs_concurrency",
-        placeholder="Automatic",
-        help="Automatic: it starts with a few concurrent calls and adapts to what the providers accept.",
-    )
-    budget = columns[2].number_input(
-        "Budget in US dollars",
-        0.0,
-        value=None,
-        key="runs_budget",
-        placeholder="No limit",
-        help="A run stops when this amount is spent, and can be resumed.",
-    )
-    return int(seed), Options(concurrency, budget)
+    return CampaignDraft(campaign, doctors[1:], Options(concurrency, budget), cast.problem, note)
 
 
 def _ask_cases(
