@@ -6,23 +6,11 @@ from dataclasses import replace
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from core.asking.persona import label as persona_label
-from core.asking.persona import parse_persona
 from core.case import Case
 from core.datasets.library import DATASET, demonstration, library
 from core.errors import UsageError
-from core.frameworks.base import (
-    Arm,
-    Campaign,
-    Framework,
-    role_title,
-    seat_of,
-    seats_at_work,
-    speaking_roles,
-    tested_seat,
-)
-from core.frameworks.casting import CastNames
-from core.jobs.plan import campaigns_of_doctors, first_model, in_full
+from core.frameworks.base import Arm, Campaign, Framework, role_title, seat_of, speaking_roles, tested_seat
+from core.jobs.plan import campaigns_of_doctors, in_full
 from core.jobs.run import check_prompts
 from core.live.session import Session
 from core.live.start import all_unfinished, one_case, start_consultation, usual_live_arms
@@ -30,7 +18,6 @@ from core.models.register import own_names
 from core.words import arm_explained
 from pages.kit.case.pictures import draw_pictures_folded
 from pages.kit.controls import choose
-from pages.kit.conversation import draw_case
 from pages.kit.conversation_list import draw_newest
 from pages.kit.get_model import draw_offers
 from pages.kit.look import counted, plain, reason_words, show_errors, when
@@ -38,12 +25,9 @@ from pages.kit.names import case_set_name, model_name
 from pages.kit.navigation import link
 from pages.kit.page import show
 from pages.kit.seats import (
-    ask_address,
     ask_case,
-    ask_effort,
+    ask_cast,
     ask_framework,
-    ask_options,
-    ask_pack,
     ask_pairs,
     ask_persona,
     ask_pictures,
@@ -51,30 +35,12 @@ from pages.kit.seats import (
     case_label,
     plays_persona,
     prepared,
-    read_options,
     registry,
-    seat_problem,
     single_arms,
 )
-from pages.kit.sessions import WatchedSession, adopt, current, running_sessions, second_session
+from pages.kit.sessions import adopt, current, running_sessions, second_session
 from pages.kit.visitor import draw_button, only
-from pages.kit.watched import (
-    draw_branch_link,
-    draw_controls,
-    draw_differential,
-    draw_export_menu_watched,
-    draw_fact_count,
-    draw_figures,
-    draw_given_answers,
-    draw_outcome,
-    draw_players,
-    draw_presentation_switch,
-    draw_session,
-    draw_stage,
-    draw_watched_chat,
-    is_presenting,
-    redrawn,
-)
+from pages.kit.watched import draw_sessions
 
 _MODES = {"one": "One consultation", "doctors": "Two doctors", "patients": "Two patients"}
 _AT_ONCE = "live_at_once"
@@ -148,49 +114,50 @@ def _ask_campaigns(
     for column, (place, side) in zip(seat_columns, sides.items() if mode == "doctors" else [("", "")], strict=False):
         with column:
             doctors.append(ask_player("live", fw, role, human=mode == "one", label=f"{title}{side}", place=place))
-    tested, plays_doctor = first_model(doctors), doctors[0] == "human"
     lead = doctors[0]  # its defaults are those of both sides: the patient stays when a second doctor comes
     with right_settings:
-        arms = _ask_live_arms(fw, plays_doctor)
+        arms = _ask_live_arms(fw, lead == "human")
         seed = st.number_input(
             "Seed", 0, 2**31 - 1, 20, key="live_seed", persist_state="session", help="Another seed, another wording."
         )
-    at_work = seats_at_work(fw, tested, arms)
-    players: dict[str, str] = {}
-    for column, speaking_role in zip(seat_columns[len(doctors) :], talking, strict=True):
-        if speaking_role in at_work:
-            with column:
-                players[speaking_role] = ask_player("live", fw, speaking_role, human=mode == "one", doctor=lead)
-    if plays_doctor:
-        tested = role
+    if lead == "human":
         seats_row.info(_instructions(fw, arms), icon=":material/person:")
     doctors *= 2 if mode == "patients" else 1
     with sides_row:
         images = ask_pictures("live", doctors, [case] if case else [])
-        personas = (
-            _ask_personas(fw, plays=plays_persona(fw, lead, players.get("patient", ""))) if mode == "patients" else []
-        )
-    with left_settings:
-        silent_roles = [name for name in seats_at_work(fw, tested, arms) if name not in players]
-        players |= {name: ask_player("live", fw, name, doctor=lead) for name in silent_roles}
-        prompts = ask_pack("live", fw.name)
-        address = ask_address("live")
-        effort = ask_effort("live", doctors)
-    with right_settings:
-        places = ("main", "more") if mode == "patients" else ("main", "more", "patient")
-        values = ask_options("live", fw, tested, *places, patient=players.get("patient", ""))
-    casts = [CastNames(**{role: doctor, **players}) for doctor in doctors]
-    settings, settings_problem = read_options(
-        fw, {**values, "base_url": address, "images": images, "reasoning_effort": effort}
+    cast = ask_cast(
+        "live",
+        fw,
+        doctors,
+        arms,
+        seat_columns[2 if mode == "doctors" else 1 :],
+        (left_settings, right_settings),
+        *("main", "more", *(["patient"] if mode != "patients" else [])),
+        human=mode == "one",
+        lead=lead,
+        images=images,
     )
-    problem = settings_problem or next(filter(None, (seat_problem(names, address, fw.name) for names in casts)), None)
+    personas = []
+    if mode == "patients":
+        plays = plays_persona(fw, lead, cast.names[0]["patient"])
+        for column, side in zip(sides_row.columns(2), ("left", "right"), strict=True):
+            with column:
+                st.markdown(f"**The {role_title(fw, 'patient').lower()} on the {side}**")
+                personas.append(str(ask_persona(f"live_{side}", plays=plays)))
+    problem = cast.problem
     if case is None or not arms or problem:
         return [], problem
-    playable, problem = _playable(fw, case)
-    if problem:
-        return [], problem
+    cases: tuple[Case, ...] = (case,)
+    if fw.cases.plays_profiles:
+        playable = prepared(fw.name, hash(cases), cases)
+        if not playable.cases:
+            _, why = playable.left_out[0]
+            note = f" ({why.note.rstrip('.')})" if why.note else ""
+            reason = f"{reason_words(why.reason).lower()}{note}"
+            return [], f"This case cannot become a patient: {reason}. Choose another one."
+        cases = playable.cases
     shared = Campaign(
-        casts[0], playable, arms=arms, seed=int(seed), prompts=prompts, protocol=fw.name, settings=settings
+        cast.names[0], cases, arms=arms, seed=int(seed), prompts=cast.prompts, protocol=fw.name, settings=cast.settings
     )
     shared = replace(shared, names=in_full(shared, registry()).names)
     campaigns = campaigns_of_doctors(shared, doctors, registry())
@@ -227,27 +194,6 @@ def _instructions(fw: Framework, arms: Sequence[Arm]) -> str:
     )
 
 
-def _ask_personas(fw: Framework, *, plays: bool) -> list[str]:
-    personas = []
-    for column, side in zip(st.columns(2), ("left", "right"), strict=True):
-        with column:
-            st.markdown(f"**The {role_title(fw, 'patient').lower()} on the {side}**")
-            personas.append(str(ask_persona(f"live_{side}", plays=plays)))
-    return personas
-
-
-def _playable(fw: Framework, case: Case) -> tuple[tuple[Case, ...], str | None]:
-    """Return the case as the framework plays it, or why it cannot."""
-    if not fw.cases.plays_profiles:
-        return (case,), None
-    playable = prepared(fw.name, hash((case,)), (case,))
-    if playable.cases:
-        return playable.cases, None
-    reason = playable.left_out[0][1]
-    note = f" ({reason.note.rstrip('.')})" if reason.note else ""
-    return (), f"This case cannot become a patient: {reason_words(reason.reason).lower()}{note}. Choose another one."
-
-
 def _start(campaigns: Sequence[Campaign]) -> None:
     case = campaigns[0].cases[0]
     started: list[Session] = []
@@ -258,52 +204,6 @@ def _start(campaigns: Sequence[Campaign]) -> None:
         st.rerun()
     for session in started:  # one failed: the other would run unwatched, and its calls may cost money
         session.stop()
-
-
-def draw_pair(first: WatchedSession, second: WatchedSession) -> None:
-    """Draw two consultations side by side, redrawn a few times a second while one runs."""
-    sessions = (first.session, second.session)
-    cases = list({watched.case.case_key: watched.case for watched in (first, second) if watched.case}.values())
-    if len(cases) > 1:
-        st.warning("These two have different cases, so their results cannot be compared.")
-
-    def draw() -> None:
-        draw_controls((first, second))
-        for column, watched, other in zip(st.columns(2, gap="medium"), (first, second), (second, first), strict=True):
-            with column:
-                _draw_side(watched, other)
-
-    redrawn(sessions, draw)
-    if not any(session.running for session in sessions):
-        draw_export_menu_watched([first, second], key="pair")
-        st.caption("One consultation each gives only an impression. Compare runs over many cases on the page Compare.")
-    for case in cases:
-        if len(cases) > 1:
-            st.markdown(f"**{plain(case_label(case))}**")
-        draw_case(case, profiled=first.profiled)
-
-
-def side_name(watched: WatchedSession, other: WatchedSession) -> str:
-    """Return the doctor of one side, the persona, or both, depending on what differs from the other side."""
-    patient = f"patient: {persona_label(parse_persona(watched.persona))}"
-    doctor = model_name(watched.doctor) if watched.doctor else "Doctor not recorded"
-    if watched.doctor == other.doctor and watched.persona != other.persona:
-        return patient[:1].upper() + patient[1:]
-    return doctor if watched.persona == other.persona else f"{doctor} · {patient}"
-
-
-def _draw_side(watched: WatchedSession, other: WatchedSession) -> None:
-    session, events = watched.session, watched.session.snapshot()
-    st.header(plain(side_name(watched, other)), anchor=False)
-    draw_players(watched)
-    if not session.running:
-        draw_outcome(watched)
-    draw_watched_chat(watched, events, height=460)
-    draw_figures(session, events, watched.framework)
-    draw_fact_count(watched)
-    draw_differential(events)
-    draw_given_answers(session, events, watched.framework)
-    draw_branch_link(watched)
 
 
 _RECENT = 8
@@ -337,15 +237,7 @@ def draw_live() -> None:
         draw_unfinished()
         draw_newest("live", "Recent consultations", _RECENT)
         return
-    sides = [watched, *filter(None, [second_session()])]
-    if is_presenting():
-        draw_stage(sides)
-        return
-    draw_presentation_switch()
-    if len(sides) > 1:
-        draw_pair(*sides)
-    else:
-        draw_session(watched)
+    draw_sessions([watched, *filter(None, [second_session()])])
 
 
 if __name__ == "__main__":

@@ -131,7 +131,15 @@ def draw_form() -> None:
     buttons = st.container(horizontal=True, vertical_alignment="center")
     why_not = "" if entry.name else "Type a model id or a name first."
     if draw_button("Test and save", why_not, role="local", type="primary", icon=":material/bolt:", where=buttons):
-        _save_and_test(entry)
+        st.session_state.pop("models_tested", None)
+        with show_errors():
+            added = add(entry, _typed_key(), again=f"{entry.provider}/{entry.name}" in own_names())
+            with st.spinner(f"Asking {added}…"):
+                connection = try_model(load_registry(), added)
+            if connection.ok:
+                keep(added, connection.findings)
+            st.session_state["models_tested"] = connection  # also if it does not answer: it stays saved
+            st.rerun()
     why_not = "" if address else "Type the server’s address first."
     if draw_button("List the server’s models", why_not, role="run", where=buttons, icon=":material/list:"):
         with show_errors(st.warning, ":material/cloud_off:"), st.spinner("Asking the server…"):
@@ -142,21 +150,6 @@ def draw_form() -> None:
 def _typed_key() -> SecretStr | None:
     typed = str(st.session_state.get("models_key") or "").strip()
     return SecretStr(typed) if typed else None
-
-
-def _save_and_test(entry: Entry) -> None:
-    """Save a model and test it with two or three short calls; it stays saved even if it does not answer."""
-    try:
-        added = add(entry, _typed_key(), again=f"{entry.provider}/{entry.name}" in own_names())
-        with st.spinner(f"Asking {added}…"):
-            connection = try_model(load_registry(), added)
-        if connection.ok:
-            keep(added, connection.findings)
-        st.session_state["models_tested"] = connection
-        st.rerun()
-    except AnamnesisError as error:
-        st.session_state.pop("models_tested", None)
-        st.error(plain(str(error)))
 
 
 def draw_connection(connection: Connection) -> None:
@@ -171,12 +164,6 @@ def draw_connection(connection: Connection) -> None:
                 link("live", "Watch it consult", "forum", doctor=connection.model)
                 link("runs", "Run it on cases", "play_arrow", doctor=connection.model)
                 link("debugger", "Debug a case with it", "bug_report", doctor=connection.model)
-
-
-def _key_in_words(model: ListedModel) -> str:
-    if model.missing_key:
-        return f"missing: {model.missing_key}"
-    return "set" if model.spec.api_key_env and find_key(model.spec.api_key_env) else "none needed"
 
 
 def draw_model_list() -> None:
@@ -210,7 +197,11 @@ def draw_model_list() -> None:
             "Shown as": model.spec.display or "",
             "Yours": model.own,
             "Address": model.spec.base_url or ("this machine" if model.spec.served_locally else ""),
-            "Key": _key_in_words(model),
+            "Key": f"missing: {model.missing_key}"
+            if model.missing_key
+            else "set"
+            if model.spec.api_key_env and find_key(model.spec.api_key_env)
+            else "none needed",
             "Prices": model.prices or "unknown",
         }
         for model in models

@@ -10,10 +10,8 @@ import pandas as pd
 import streamlit as st
 
 from core import access
-from core.callbacks import ProgressCallback
 from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.jobs.background import Job, begin, job_at, remove_job
-from core.jobs.progress import Stop
 from core.report.evaluation import (
     STATES,
     AnsweredPart,
@@ -55,13 +53,9 @@ def job_key(run_ids: Sequence[str]) -> tuple[object, ...]:
 def begin_reading(run_ids: Sequence[str]) -> Job[EvaluationFacts]:
     """Read the facts of these runs in a thread, also if they were read before."""
     store, key = Store(), job_key(run_ids)
-
-    def do(tell: ProgressCallback, stop: Stop) -> EvaluationFacts:
-        return read_facts(store, run_ids, tell, stop)
-
     if (earlier := job_at(key)) is not None and not earlier.running:
         remove_job(key)
-    return begin(key, do, "Evaluation report")
+    return begin(key, lambda tell, stop: read_facts(store, run_ids, tell, stop), "Evaluation report")
 
 
 def draw_report() -> None:

@@ -13,6 +13,8 @@ Op = Literal["equal", "insert", "delete"]
 _WORD = re.compile(r"\s+|\w+|[^\w\s]")
 _LONG = 4_000
 """Words and spaces of both texts; above this, frequent words do not align them."""
+_MIN_EQUAL = 0.35
+"""Below this share of equal letters, nearly every word of two texts differs."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,24 @@ def word_diff(before: str, after: str) -> tuple[DiffPiece, ...]:
     # adjacent pieces with the same operation become one
     neighbours = groupby((piece for piece in pieces if piece.text), key=lambda piece: piece.op)
     return tuple(DiffPiece(op, "".join(piece.text for piece in group)) for op, group in neighbours)
+
+
+def differing_words(first: str, second: str) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
+    """Return the words that only one of two texts has, each with its offset; none if little is equal."""
+    pieces = word_diff(first, second)
+    letters = [(piece.op, sum(not c.isspace() for c in piece.text)) for piece in pieces]
+    # a letter in both texts counts twice; blanks do not count
+    equal = 2 * sum(count for op, count in letters if op == "equal")
+    if equal < _MIN_EQUAL * (equal + sum(count for op, count in letters if op != "equal")):
+        return [], []
+    own: dict[Op, list[tuple[str, int]]] = {"delete": [], "insert": []}
+    for op, words in own.items():
+        start = 0
+        for piece in pieces:
+            if piece.op == op:
+                words.append((piece.text, start))
+            start += len(piece.text) * (piece.op in ("equal", op))
+    return own["delete"], own["insert"]
 
 
 def _common_length(pairs: Iterable[tuple[str, str]]) -> int:

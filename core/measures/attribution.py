@@ -35,10 +35,10 @@ from typing import Literal, get_args
 from core.agents.grader import named_in_list
 from core.case import Case
 from core.datasets.lint import Fault, lint
-from core.events import COUNTED, Format
+from core.events import COUNTED, Answered, Ended, Event, Format, Graded, Probed, Started, Utterance, Verdict
 from core.knowledge.base import knowledge
-from core.measures.belief import Trajectory, is_right
-from core.store.queries.answers import WrongAnswer
+from core.measures.belief import Trajectory, is_right, trajectory
+from core.store.queries.answers import FAILED, WrongAnswer
 from core.store.queries.judged_facts import JudgedPatient
 from core.text.extraction import extract_by_rule
 
@@ -57,6 +57,7 @@ CAUSES: tuple[Cause, ...] = get_args(Cause)
 AFTER_CONVERSATION: tuple[Format, ...] = ("multi_turn", "multi_turn_exam")
 APPLIES: tuple[Format, ...] = ("vignette", *AFTER_CONVERSATION)
 """Formats whose wrong answers are attributed."""
+_WRONG: tuple[Verdict, ...] = (*(verdict for verdict in COUNTED if verdict != "correct"), *FAILED)
 DOCTORS = 5
 MANY = 20
 FEW_FACTS = 0.5
@@ -256,3 +257,47 @@ def _concluded_wrongly(evidence: AnswerEvidence) -> _Verdict:
 _RULES: Sequence[Callable[[AnswerEvidence], _Verdict | None]] = (
     _provider, _case, _grader, _refused, _patient, _not_judged, _never_asked, _concluded_wrongly,
 )  # fmt: skip
+
+
+def attribution_of(
+    case: Case, events: Sequence[Event], answer: WrongAnswer, judged: JudgedPatient | None
+) -> Attribution:
+    """Return the cause of a wrong answer from the events of its trial, and from a model's judgement of its facts."""
+    probes = [e for e in events if isinstance(e, Probed)]
+    beliefs = trajectory(case, probes, answer.end_reason) if probes else None
+    last = max((event.turn for event in events if isinstance(event, Utterance)), default=None)
+    return attribute(AnswerEvidence(answer, case, judged, beliefs, last_turn=last))
+
+
+def wrong_in(events: Sequence[Event]) -> list[WrongAnswer]:
+    """Return the wrong and the failed answers of a trial by the newest verdicts, choices if they occur in the reply."""
+    started = next((event for event in events if isinstance(event, Started)), None)
+    ended = next((event for event in events if isinstance(event, Ended)), None)
+    grades = [event for event in events if isinstance(event, Graded)]
+    newest = {(grade.format, grade.question_type): grade for grade in grades if grade.rule != "mcq_strict"}
+    wrong_answers = []
+    for answer in {(e.format, e.question_type): e for e in events if isinstance(e, Answered)}.values():
+        arm = answer.format, answer.question_type
+        counting_grade, vignette_grade = newest.get(arm), newest.get(("vignette", answer.question_type))
+        verdict = answer.reason or (counting_grade.verdict if counting_grade else None)
+        if verdict not in _WRONG:
+            continue
+        correct_grades = (g for g in grades if (g.format, g.question_type) == arm and g.verdict == "correct")
+        wrong_answers.append(
+            WrongAnswer(
+                trial_id=started.trial_id if started else "",
+                model="",
+                case=(started.case_key if started else "", None),
+                format=answer.format,
+                question_type=answer.question_type,
+                response=answer.response,
+                verdict=verdict,
+                rule=counting_grade.rule if counting_grade else None,
+                grader=counting_grade.grader if counting_grade else None,
+                extracted=counting_grade.extracted if counting_grade else None,
+                called_correct=tuple(dict.fromkeys((grade.rule, grade.grader) for grade in correct_grades)),
+                end_reason=ended.reason if ended else None,
+                on_vignette=vignette_grade.verdict if vignette_grade else None,
+            )
+        )
+    return wrong_answers

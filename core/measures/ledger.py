@@ -16,13 +16,16 @@ import pandas as pd
 
 from core.errors import UsageError
 from core.frameworks.starts import CAMPAIGN, FACTS, Missing
-from core.judging.judgement import Judge
+from core.judging.form import form_named
+from core.judging.judgement import Judge, Quotation
 from core.measures.base import CASES_OF_RUNS, MetricRequest, NameOf, Row, Section, metric
+from core.measures.rubrics.reading import Outcome
 from core.stats.bootstrap import column_intervals
 from core.store.database import Store
 from core.store.display_names import model_name
-from core.store.queries.judged_facts import FORM, JudgeProgress, judged_sums, judges, topic_sums
+from core.store.queries.judged_facts import FORM, JudgedPatient, JudgeProgress, judged_sums, judges, topic_sums
 from core.store.selection import Selection
+from core.text.facts import AtomicFact
 from core.text.topics import TOPICS
 
 ItemMark = Literal["asked", "volunteered", "never_elicited"]
@@ -210,3 +213,18 @@ SECTIONS = (
     ),
 )
 TOPICS_SECTION, FAULTS_SECTION = SECTIONS
+
+
+def outcomes_of(facts: Sequence[AtomicFact], judged: JudgedPatient | None) -> list[Outcome]:
+    """Return what became of each fact that the patient can tell, with the quoted words."""
+    (question,) = (question for question in form_named(FORM).questions if question.each)
+    verdicts = {verdict.fact: verdict for verdict in judged.facts} if judged else {}
+    outcomes = []
+    for fact in (fact for fact in facts if fact.told):
+        asked, verdict = question.model_copy(update={"id": fact.id, "wording": fact.text}), verdicts.get(fact.id)
+        if verdict is None or verdict.turn is None:
+            outcomes.append(Outcome(asked, verdict.kind if verdict else "unjudged"))
+        else:  # a withheld fact is quoted from the doctor's question
+            quoted = Quotation(verdict.turn - (verdict.kind == "withheld"), verdict.words)
+            outcomes.append(Outcome(asked, verdict.kind, quotations=(quoted,)))
+    return outcomes

@@ -279,12 +279,22 @@ def draw_preview(preview: ImportPreview) -> None:
         for label, rows in preview.rows.items():
             if label == "Rejected" or (label == "Left out" and rows):
                 st.metric(label, f"{len(rows):,}", width="content", help=_PARTS[label][1])
-    for label, rows in preview.rows.items():
-        if rows:
-            icon = _PARTS[label][0]
-            with st.expander(f"{label}: {len(rows):,}", icon=f":material/{icon}:", expanded=label == "Rejected"):
-                table = remarks_table(rows, preview.unit)
-                draw_table(table, f"{label.lower()}-rows", height="content" if len(rows) <= 8 else 300)
+    draw_rows(preview.rows, preview.unit, {label: len(rows) for label, rows in preview.rows.items()})
+
+
+def draw_rows(rows: Mapping[str, Sequence[Remark]], unit: str, counts: Mapping[str, int]) -> None:
+    """Draw the rows of a file that are no cases or that are remarked on, each with its reason.
+
+    ``counts`` are the numbers of all such rows, also of those that are not listed.
+    """
+    for label, listed in rows.items():
+        if listed:
+            title = f"{label}: {counts[label]:,}"
+            if counts[label] > len(listed):
+                title += f", of which the first {len(listed):,} are listed"
+            with st.expander(title, icon=f":material/{_PARTS[label][0]}:", expanded=label == "Rejected"):
+                table = remarks_table(listed, unit)
+                draw_table(table, f"{label.lower()}-rows", height="content" if len(listed) <= 8 else 300)
 
 
 def preview_table(reading: ReadCases) -> pd.DataFrame:

@@ -37,25 +37,18 @@ def draw_labels_of(entry: CaseEntry) -> None:
     """Draw the answers about a case in words, with who gave them, when and why."""
     words = []
     for name, label in entry.labels.items():
-        if label.value and name != "accepted":  # accepted answers would give the answer away
-            value = "" if name == "development" and label.value == YES else f": {plain(label.value)}"
-            words.append(f"{LABEL_FIELD[name]}{value} ({_said(label)})")
-        elif label.value:
-            words.append(f"{counted(len(label.names), 'accepted answer')} ({_said(label)})")
+        value = f"{LABEL_FIELD[name]}: {plain(label.value)}"
+        if name == "accepted":  # the names would give the answer away
+            value = counted(len(label.names), "accepted answer")
+        elif name == "development" and label.value == YES:
+            value = LABEL_FIELD[name]
+        why = f": “{plain(label.note)}”" if label.note else ""
+        if label.value:
+            words.append(
+                f"{value} ({plain(_maker(label))}, {datetime.fromtimestamp(label.made_at, UTC):%Y-%m-%d}{why})"
+            )
     if words:
         st.caption(f":material/label: {' · '.join(words)}")
-
-
-def _said(label: CaseLabelRow) -> str:
-    who = {
-        "model": f"by the model {plain(label.made_by)}",
-        "review": f"review {plain(label.made_by)}",
-        "file": f"file {plain(label.made_by)}",
-        "person": plain(label.made_by) or "a person",
-    }[label.origin]
-    note = f": “{plain(label.note)}”" if label.note and label.origin == "model" else ""
-    by = f", {plain(label.note)}" if label.note and label.origin != "model" else ""
-    return f"{who}{by}, {datetime.fromtimestamp(label.made_at, UTC):%Y-%m-%d}{note}"
 
 
 def draw_labels(name: str, entries: Sequence[CaseEntry]) -> None:
@@ -107,7 +100,19 @@ def ask_question() -> LabelField:
 
 def draw_editor(name: str, entries: Sequence[CaseEntry], question: LabelField) -> None:
     """Draw the answers to a question about each case, to be changed."""
-    before = [_cells(entry, question) for entry in entries]
+    before = []
+    for entry in entries:
+        label = entry.labels.get(question)
+        answered = label if label and label.value else None
+        before.append(
+            {
+                "Case": entry.case.case_key.partition("/")[2],
+                "Answer": answer_of(entry, question) or None,
+                "By": _maker(answered) if answered else "data set",
+                "Because": answered.note if answered else "",
+                "Vignette": first_words(entry.case.vignette, 120),
+            }
+        )
     column, allowed = st.column_config, ALLOWED.get(question)
     if allowed is None:
         answer = column.TextColumn(help=_HELP.get(question))
@@ -152,18 +157,6 @@ def draw_editor(name: str, entries: Sequence[CaseEntry], question: LabelField) -
         st.rerun()
 
 
-def _cells(entry: CaseEntry, question: LabelField) -> dict[str, Any]:
-    label = entry.labels.get(question)
-    answered = label if label and label.value else None
-    return {
-        "Case": entry.case.case_key.partition("/")[2],
-        "Answer": answer_of(entry, question) or None,
-        "By": _maker(answered) if answered else "data set",
-        "Because": answered.note if answered else "",
-        "Vignette": first_words(entry.case.vignette, 120),
-    }
-
-
 def answer_of(entry: CaseEntry, question: LabelField) -> str:
     """Return the answer that counts, else what the data set states; several accepted answers are separated by ;."""
     if question == "single_diagnosis":
@@ -173,7 +166,9 @@ def answer_of(entry: CaseEntry, question: LabelField) -> str:
 
 def _maker(label: CaseLabelRow) -> str:
     model, _, prompt = label.made_by.partition(" ")
-    return f"{model_name(model)} (prompt {prompt})" if label.origin == "model" else maker_words(label.made_by)
+    if label.origin == "model":
+        return f"{model_name(model)} (prompt {prompt})"
+    return maker_words(label.made_by) if label.made_by else "a person"
 
 
 def changes(

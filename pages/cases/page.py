@@ -8,11 +8,9 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from core.case import Case
 from core.datasets import imported
-from core.datasets.imported import DatasetInfo
 from core.datasets.library import DATASET as LIBRARY
-from core.jobs.ask_job import AskJob, job_of, jobs
+from core.jobs.ask_job import job_of, jobs
 from core.measures.case_distribution import DISTRIBUTION
 from core.measures.case_views import CaseView
 from core.measures.registry import case_views
@@ -20,7 +18,7 @@ from core.store.database import Store
 from core.store.queries.profiles import delete_profiles
 from core.store.selection import Selection
 from pages.cases.cases import ask_matches, draw_case, draw_cases
-from pages.cases.importing import draw_import, draw_release, remarks_table
+from pages.cases.importing import draw_import, draw_release, draw_rows
 from pages.cases.labels import draw_labels
 from pages.cases.rubrics import draw_rubric_files
 from pages.cases.sets import CaseEntry, Overview, case_entries, overviews, saved_profiles
@@ -64,16 +62,13 @@ def draw_view(view: CaseView, name: str, entries: Sequence[CaseEntry]) -> None:
     with st.expander(
         f"{view.title} by a model", icon=":material/person_add:", expanded=open_, key=f"cases_make_{open_}"
     ):
-        _draw_making(kinds, tuple(entry.case for entry in entries))
-
-
-def _draw_making(kinds: dict[str, type[AskJob[Any]]], cases: tuple[Case, ...]) -> None:
-    title = next(iter(kinds))
-    if len(kinds) > 1:
-        title = choose("Make", list(kinds), "cases_make_kind", bound=False, shape="segments")
-    help_ = "Also for cases that this model was asked about; the new result counts."
-    again = st.checkbox("Make existing ones again", key="cases_make_again", help=help_)
-    draw_judging(kinds[title](cases, "", again), "cases_make")  # type: ignore[arg-type,call-arg]
+        kind = next(iter(kinds))
+        if len(kinds) > 1:
+            kind = choose("Make", list(kinds), "cases_make_kind", bound=False, shape="segments")
+        help_ = "Also for cases that this model was asked about; the new result counts."
+        again = st.checkbox("Make existing ones again", key="cases_make_again", help=help_)
+        cases = tuple(entry.case for entry in entries)
+        draw_judging(kinds[kind](cases, "", again), "cases_make")  # type: ignore[arg-type,call-arg]
 
 
 def draw_by_set(view: CaseView, assessed: Sequence[str]) -> None:
@@ -171,8 +166,12 @@ def draw_about(data_set: Overview) -> None:
         st.caption("The library comes with Anamnesis and cannot be changed or deleted.")
         return
     _ask_rights(data_set)
-    if data_set.info is not None:
-        _draw_rows(data_set.info)
+    if (info := data_set.info) is not None:
+        counts = {"Rejected": info.rejected_count, "Remarks": info.remarks_count}
+        draw_rows({"Rejected": info.rejected, "Remarks": info.remarks}, info.unit, counts)
+        if info.left_out:
+            with st.expander(f"Left out: {info.left_out_count:,}", icon=":material/filter_alt:"):
+                st.dataframe([{"Why": why, "Rows": count} for why, count in info.left_out.items()], hide_index=True)
     draw_delete(data_set)
 
 
@@ -191,22 +190,6 @@ def _ask_rights(data_set: Overview) -> None:
             )
             imported.save(data_set.name, cases, info)
             st.rerun()
-
-
-def _draw_rows(info: DatasetInfo) -> None:
-    """Draw the rejected rows, the rows that the format leaves out, and the reader’s remarks."""
-    if info.rejected_count:
-        with st.expander(f"{counted(info.rejected_count, 'row')} with a fault", icon=":material/block:"):
-            st.dataframe(remarks_table(info.rejected, info.unit), hide_index=True)
-            if info.rejected_count > len(info.rejected):
-                st.caption(f"Only the first {len(info.rejected):,} are listed.")
-    if info.left_out:
-        label = f"{counted(info.left_out_count, 'row')} left out by the format"
-        with st.expander(label, icon=":material/filter_alt:"):
-            st.dataframe([{"Why": why, "Rows": count} for why, count in info.left_out.items()], hide_index=True)
-    if info.remarks_count:
-        with st.expander(f"{counted(info.remarks_count, 'remark')} of the reader", icon=":material/info:"):
-            st.dataframe(remarks_table(info.remarks, info.unit), hide_index=True)
 
 
 def draw_delete(data_set: Overview) -> None:

@@ -129,7 +129,26 @@ def draw_editor(case: Case, current: Generated | None) -> None:
     label = "Write a profile" if current is None else "Edit this profile" if before else "Write a profile anyway"
 
     def draw() -> None:
-        profile = _ask_profile(case, before or Profile())
+        parts: dict[str, tuple[Fact, ...]] = {}
+        for part, (title, icon, how) in PARTS.items():
+            st.markdown(f":material/{icon}: **{title}** :gray[{how}]")
+            facts: tuple[Fact, ...] = getattr(before or Profile(), part)
+            edited = st.data_editor(
+                facts_table(facts),
+                num_rows="dynamic",
+                hide_index=True,
+                column_order=_EDITABLE[part],
+                key=f"cases_edit_{part}_{case.case_key}_{abs(hash(facts))}",
+                column_config={
+                    _KEY: st.column_config.TextColumn(required=True, help="For example: Duration."),
+                    _VALUE: st.column_config.TextColumn(required=True, width="medium"),
+                    _LAY: st.column_config.TextColumn(width="medium", help="If empty, the clinical words."),
+                    _SECTION: st.column_config.SelectboxColumn(options=list(_SECTION_OF)),
+                    _IMPUTED: st.column_config.CheckboxColumn(help="Made up: not in the vignette."),
+                },
+            )
+            parts[part] = facts_from(edited, part)
+        profile = Profile(**parts)
         with st.container(horizontal=True, vertical_alignment="bottom"):
             speaker = st.selectbox(
                 "Who speaks",
@@ -157,29 +176,6 @@ def draw_editor(case: Case, current: Generated | None) -> None:
                 save_profile(case, checked.model_copy(update={"speaker": speaker}))
 
     draw_fold(label, draw, f"cases_edit_{case.case_key}", "edit_note")
-
-
-def _ask_profile(case: Case, profile: Profile) -> Profile:
-    parts: dict[str, tuple[Fact, ...]] = {}
-    for part, (title, icon, how) in PARTS.items():
-        st.markdown(f":material/{icon}: **{title}** :gray[{how}]")
-        facts: tuple[Fact, ...] = getattr(profile, part)
-        edited = st.data_editor(
-            facts_table(facts),
-            num_rows="dynamic",
-            hide_index=True,
-            column_order=_EDITABLE[part],
-            key=f"cases_edit_{part}_{case.case_key}_{abs(hash(facts))}",
-            column_config={
-                _KEY: st.column_config.TextColumn(required=True, help="For example: Duration."),
-                _VALUE: st.column_config.TextColumn(required=True, width="medium"),
-                _LAY: st.column_config.TextColumn(width="medium", help="If empty, the clinical words."),
-                _SECTION: st.column_config.SelectboxColumn(options=list(_SECTION_OF)),
-                _IMPUTED: st.column_config.CheckboxColumn(help="Made up: not in the vignette."),
-            },
-        )
-        parts[part] = facts_from(edited, part)
-    return Profile(**parts)
 
 
 def facts_table(facts: Sequence[Fact]) -> pd.DataFrame:

@@ -8,7 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from core.debugger.diff import word_diff
+from core.debugger.diff import differing_words
 from core.debugger.steps import steps_of_trial
 from core.debugger.stored import load_record
 from core.events import Ended, Finished, Utterance
@@ -21,6 +21,7 @@ from pages.kit.branch_form import branch_form
 from pages.kit.cached import ask, cached_query
 from pages.kit.case.verdicts import changes_in_words
 from pages.kit.cases import clear_parameters
+from pages.kit.controls import choose_by_name
 from pages.kit.conversation import draw_answers
 from pages.kit.conversation_list import draw_newest
 from pages.kit.export_menu import draw_export_menu
@@ -35,7 +36,7 @@ from pages.kit.stored import ConversationRecord, reading
 from pages.kit.tables import draw_table, offer_csv
 from pages.kit.texts import draw_texts
 from pages.kit.visitor import only
-from pages.kit.watched import draw_export_menu_watched, draw_session
+from pages.kit.watched import draw_export_menu_watched, draw_sessions
 
 _ADDRESS_KEYS = ("trial", "other", "fork")
 """URL parameters: the conversation, the conversation compared with it, and whether the form is open."""
@@ -90,7 +91,7 @@ def draw_running(entry: WatchedSession) -> None:
     """Draw a running consultation, and below it the form to branch from any message so far."""
     if entry.parent:
         st.caption("This branch is running. It joins the tree when it ends.")
-    draw_session(entry, branches=False)
+    draw_sessions([entry], branches=False)
 
     def draw_form() -> None:
         events = entry.session.snapshot()
@@ -125,7 +126,7 @@ def draw_way_back() -> None:
 
 def draw_family(tree: Tree, chosen: Node) -> None:
     """Draw a family, and compare the conversation in the URL with another member."""
-    names = node_names(tree)
+    names = tree.names
     conversation = next((node.conversation for node in tree.nodes if node.conversation), None)
     if conversation is not None:
         branches = len(tree.nodes) - 1
@@ -165,26 +166,13 @@ def draw_family(tree: Tree, chosen: Node) -> None:
         draw_comparison(tree, first, second, (names[first.trial_id], names[second.trial_id]))
 
 
-def node_names(tree: Tree) -> dict[str, str]:
-    """Return trial → short name: “Original”, “Branch 1”, “Branch 1.1” and so on."""
-    places = {tree.root.trial_id: ""}
-    for node in tree.nodes:
-        for number, child in enumerate(tree.children(node.trial_id), start=1):
-            places[child.trial_id] = f"{places[node.trial_id]}.{number}".lstrip(".")
-    return {trial: f"Branch {place}" if place else "Original" for trial, place in places.items()}
-
-
-def changes_words(node: Node) -> str:
-    return "" if node.parent is None else "; ".join(node.changes) or f"continued again after message {node.turn}"
-
-
 def tree_chart(tree: Tree, chosen: str, other: str | None, *, dark: bool = False) -> go.Figure:
     """Return the family as a tree: messages from left to right, one lane for each conversation.
 
     A branch starts at the last message that it shares with its parent, on the lane that shows that message. The end of
     a lane carries the verdict. A click on any point returns the trial’s id.
     """
-    names, places = node_names(tree), {node.trial_id: place for place, node in enumerate(tree.nodes)}
+    names, places = tree.names, {node.trial_id: place for place, node in enumerate(tree.nodes)}
     doctors = sorted({node.conversation.doctor for node in tree.nodes if node.conversation})
     colours = model_colours(doctors)
     rows = []
@@ -216,7 +204,7 @@ def tree_chart(tree: Tree, chosen: str, other: str | None, *, dark: bool = False
 
 def tree_table(tree: Tree) -> pd.DataFrame:
     """Return one row for each conversation: cast, changes, how it ended, every verdict."""
-    names = node_names(tree)
+    names = tree.names
     conversations = [node.conversation for node in tree.nodes if node.conversation]
     doctors = unique_names({conversation.doctor for conversation in conversations})
     arms = [name for name in ARMS if any(name in conversation.verdicts for conversation in conversations)]
@@ -224,7 +212,7 @@ def tree_table(tree: Tree) -> pd.DataFrame:
         [
             {
                 "Conversation": names[node.trial_id],
-                "What changed": changes_words(node) or ("" if node.conversation else _NOT_STORED),
+                "What changed": node.changes_in_words or ("" if node.conversation else _NOT_STORED),
                 "Doctor": doctors[node.conversation.doctor] if node.conversation else "",
                 "Messages": node.messages or None,
                 "Ended by": END_SHORT[node.conversation.end_reason]
@@ -277,44 +265,31 @@ def _draw_tree(tree: Tree, chosen: Node, other: Node | None, names: dict[str, st
 
 def _show(trial_id: str, chosen: Node, other: Node | None) -> None:
     """Put another conversation into the URL; if it was the one compared with, the two change places."""
-    if trial_id == chosen.trial_id or _url_changed(chosen):
-        return
     if other is not None and trial_id == other.trial_id:
         st.query_params["other"] = chosen.trial_id
     st.query_params["trial"] = trial_id
     clear_parameters("fork")
 
 
-def _url_changed(chosen: Node) -> bool:
-    """Return whether the URL names another conversation: a control of the last rerun may still report once."""
-    return st.query_params.get("trial") != chosen.trial_id
-
-
 def _ask_pair(tree: Tree, chosen: Node, other: Node | None, names: dict[str, str]) -> None:
     """Ask which two conversations are compared; the URL holds both."""
     ids = [node.trial_id for node in tree.nodes]
-    changed = {node.trial_id: changes_words(node) for node in tree.nodes}
-    pair = {"trial": chosen.trial_id, "other": other.trial_id if other else ids[0]}
-    labels = {"trial": "Conversation", "other": "Compared with"}
-    for column, (name, trial_id) in zip(st.columns(2), pair.items(), strict=True):
-        options = [i for i in ids if name == "trial" or i != chosen.trial_id]
-        # a new key for each pair: the controls follow the URL, which holds ids instead of labels
-        key = f"branches_{name}_{chosen.trial_id}_{pair['other']}_{len(ids)}"
-
-        def change(name: str = name, key: str = key) -> None:
-            if name == "trial":
-                _show(st.session_state[key], chosen, other)
-            elif not _url_changed(chosen):
-                st.query_params["other"] = st.session_state[key]
-
-        column.selectbox(
-            labels[name],
-            options,
-            index=options.index(trial_id),
-            key=key,
-            on_change=change,
-            format_func=lambda i: f"{names[i]}: {changed[i]}" if changed[i] else names[i],
-        )
+    others = [trial_id for trial_id in ids if trial_id != chosen.trial_id]
+    labels = {
+        node.trial_id: ": ".join(filter(None, (names[node.trial_id], node.changes_in_words))) for node in tree.nodes
+    }
+    left, right = st.columns(2)
+    choose_by_name(
+        "Conversation",
+        ids,
+        "trial",
+        "branches_trial",
+        names=labels,
+        where=left,
+        on_change=lambda: _show(st.query_params["trial"], chosen, other),
+    )
+    compared = other.trial_id if other else others[0]
+    choose_by_name("Compared with", others, "other", "branches_other", default=compared, names=labels, where=right)
 
 
 def _draw_deletion(tree: Tree, chosen: Node, name: str) -> None:
@@ -344,8 +319,6 @@ def _delete(chosen: Node, deleted: Sequence[str]) -> None:
 
 
 _record = cached_query(entries=16)(load_record)
-_MIN_EQUAL = 0.35
-"""Below this share of equal letters two messages are shown without marks: nearly every word would be marked."""
 
 
 def draw_comparison(tree: Tree, left: Node, right: Node, names: tuple[str, str]) -> None:
@@ -360,7 +333,7 @@ def draw_comparison(tree: Tree, left: Node, right: Node, names: tuple[str, str])
             st.info(f"{name} is not stored here.", icon=":material/search_off:")
         return
     st.header(f"{names[0]} and {names[1]}", anchor=False)
-    changed = (changes(tree, left, right), changes(tree, right, left))
+    changed = (tree.changes(left, right), tree.changes(right, left))
     lines = [
         f"- {name}: **{plain('; '.join(of_side))}**" for of_side, name in zip(changed, names, strict=True) if of_side
     ]
@@ -393,18 +366,6 @@ def _draw_edited_request(node: Node) -> None:
                 draw_texts(old, new, "No such message.")
 
 
-def changes(tree: Tree, node: Node, other: Node) -> list[str]:
-    """Return the changes on the way to ``node`` that are not on the way to ``other``."""
-
-    def lineage(start: Node | None) -> list[Node]:
-        """Return a conversation, its parent, and so on up to the original."""
-        return [start, *lineage(tree.node(start.parent) if start.parent else None)] if start else []
-
-    shared = {ancestor.trial_id for ancestor in lineage(other)}
-    unshared = [ancestor for ancestor in lineage(node) if ancestor.trial_id not in shared]
-    return [change for ancestor in reversed(unshared) for change in ancestor.changes]
-
-
 def common_messages(first: Sequence[str], second: Sequence[str]) -> int:
     shorter = min(len(first), len(second))
     return next((n for n in range(shorter) if first[n] != second[n]), shorter)
@@ -423,32 +384,16 @@ def _draw_dialogues(
         with st.expander(what, icon=":material/done_all:"):
             draw_messages(first[:shared], fw=fw)
     for left, right in zip_longest(first[shared:], second[shared:]):
-        differing = own_words(left.text, right.text) if left and right and left.role == right.role else ([], [])
+        same_role = left is not None and right is not None and left.role == right.role
+        differing = differing_words(left.text, right.text) if same_role else ([], [])
         places = zip(st.columns(2, gap="medium"), (left, right), differing, names, changed, strict=True)
         for column, utterance, marks, name, of_side in places:
             if utterance is not None:
                 note = " · edited" if f"message {utterance.turn + 1} edited" in of_side else ""
                 with column:
-                    draw_messages([utterance], [*marks, Mark("", why=f"{name}{note}")], fw=fw)
+                    own_words = [Mark(words, start=start) for words, start in marks]
+                    draw_messages([utterance], [*own_words, Mark("", why=f"{name}{note}")], fw=fw)
     for column, side, name in zip(st.columns(2, gap="medium"), sides, names, strict=True):
         ended = next((event for event in side.events if isinstance(event, Ended)), None)
         how = f"ended because {END[ended.reason]}" if ended else "did not end"
         column.caption(f":material/flag: {name} {how}.")
-
-
-def own_words(first: str, second: str) -> tuple[list[Mark], list[Mark]]:
-    """Return the words that only one of two messages has; nothing if the messages have little in common."""
-    pieces = word_diff(first, second)
-    letters = [(piece.op, sum(not c.isspace() for c in piece.text)) for piece in pieces]
-    # a letter in both messages counts twice; blanks do not count
-    equal = 2 * sum(count for op, count in letters if op == "equal")
-    if equal < _MIN_EQUAL * (equal + sum(count for op, count in letters if op != "equal")):
-        return [], []
-    marks: dict[str, list[Mark]] = {"delete": [], "insert": []}
-    for op, of_side in marks.items():
-        start = 0
-        for piece in pieces:
-            if piece.op == op:
-                of_side.append(Mark(piece.text, start=start))
-            start += len(piece.text) * (piece.op in ("equal", op))
-    return marks["delete"], marks["insert"]

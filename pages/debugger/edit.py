@@ -13,7 +13,6 @@ import pandas as pd
 import streamlit as st
 
 from core.asking.parts import PromptPart
-from core.case import Case
 from core.debugger.branching import start_at
 from core.debugger.packs import pack_from_trial, pack_of_part, prompt_of, save_pack
 from core.debugger.run import CALLS_AT_ONCE, start_edited
@@ -22,7 +21,6 @@ from core.frameworks.base import framework
 from core.frameworks.casting import is_model
 from core.jobs.estimate import estimate
 from core.jobs.plan import campaign_of, in_full
-from core.journal import RunHeader
 from core.store.queries.variants import StepReply, step_replies
 from pages.debugger.matrix import BenchView, adopt, before_after_frame, chosen_rule, session_of
 from pages.debugger.step import label_of
@@ -192,24 +190,18 @@ def draw_edit_all(view: BenchView) -> None:
             )
             for name in names
         }
-        _draw_start(header, case, vignette, lambda: {name: text or "" for name, text in texts.items()}, key)
-
-
-def _draw_start(
-    header: RunHeader, case: Case, vignette: str | None, prompts: Callable[[], Mapping[str, str]], key: str
-) -> None:
-    """Draw the estimate of a rerun, and its start button."""
-    with show_errors(st.warning, ":material/error:"):
-        full = in_full(replace(campaign_of(header), cases=(case,)), registry())
-        size = estimate(full, registry(), CALLS_AT_ONCE, arms_side_by_side=True)
-        st.caption(
-            f"{counted(len(header.arms), 'question')} × {counted(header.trials, 'trial')} with the same seeds. "
-            f"{plain(size.in_words)} It may be less, because unchanged requests reuse their replies."
-        )
-        if st.button(
-            "Ask every question again", type="primary", icon=":material/play_arrow:", key=f"{key}_go", **only("run")
-        ):
-            adopt(start_edited(header, case, case.vignette if vignette is None else vignette, prompts()))
+        with show_errors(st.warning, ":material/error:"):
+            full = in_full(replace(campaign_of(header), cases=(case,)), registry())
+            size = estimate(full, registry(), CALLS_AT_ONCE, arms_side_by_side=True)
+            st.caption(
+                f"{counted(len(header.arms), 'question')} × {counted(header.trials, 'trial')} with the same seeds. "
+                f"{plain(size.in_words)} It may be less, because unchanged requests reuse their replies."
+            )
+            if st.button(
+                "Ask every question again", type="primary", icon=":material/play_arrow:", key=f"{key}_go", **only("run")
+            ):
+                prompts_asked = {name: text or "" for name, text in texts.items()}
+                adopt(start_edited(header, case, case.vignette if vignette is None else vignette, prompts_asked))
 
 
 def draw_before_after(view: BenchView) -> None:

@@ -205,7 +205,18 @@ def draw_matrix(view: BenchView) -> MatrixCell | None:
         if cell is None:
             st.caption("Choose a cell to see its details.")
         else:
-            _ask_cell(rows, cell)
+            cells = {address_of(other): other for row in rows for other in row.cells}
+            # the way to a cell by keyboard and on a narrow screen
+            choose_by_name(
+                "Answer",
+                list(cells),
+                "cell",
+                "debug_cell",
+                default=address_of(cell),
+                clears=("step",),
+                names={address: cell_label(other) for address, other in cells.items()},
+                on_change=_redraw,
+            )
         if not was_running:
             offer_csv(lambda: cells_frame(view.rows), f"{view.header.run_id}-matrix", "Download the matrix")
         if st.session_state.pop("debug_picked", False) or (was_running and not view.running):
@@ -298,21 +309,6 @@ def _draw_table(rows: Sequence[MatrixRow], cell: MatrixCell | None, run_id: str)
             "Correct": st.column_config.TextColumn(help="Of the trials that count.", width=60),
             **{_trial(n): st.column_config.TextColumn(width=104) for n in range(len(rows[0].cells) if rows else 0)},
         },
-    )
-
-
-def _ask_cell(rows: Sequence[MatrixRow], cell: MatrixCell) -> None:
-    """Ask for a cell: the way to it by keyboard and on a narrow screen."""
-    cells = {address_of(other): other for row in rows for other in row.cells}
-    choose_by_name(
-        "Answer",
-        list(cells),
-        "cell",
-        "debug_cell",
-        default=address_of(cell),
-        clears=("step",),
-        names=lambda address: cell_label(cells[address]),
-        on_change=_redraw,
     )
 
 

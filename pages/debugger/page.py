@@ -18,8 +18,8 @@ from core.debugger.steps import steps_of_trial
 from core.debugger.stored import sessions, set_apart
 from core.errors import AnamnesisError, UsageError
 from core.events import Finished
-from core.frameworks.base import ALL_ARMS, Campaign, framework, paper_arms, title_of
-from core.frameworks.casting import CastNames, is_model
+from core.frameworks.base import ALL_ARMS, Campaign, framework, paper_arms, tested_seat, title_of
+from core.frameworks.casting import is_model
 from core.jobs.estimate import estimate
 from core.jobs.plan import in_full, remarks_of
 from core.journal import RunHeader
@@ -40,19 +40,7 @@ from pages.kit.jobs import draw_question, draw_reused_replies
 from pages.kit.look import ASKS_FOR, SECTION, counted, plain, show_errors, when
 from pages.kit.names import model_name
 from pages.kit.page import show
-from pages.kit.seats import (
-    ask_address,
-    ask_arms,
-    ask_case,
-    ask_options,
-    ask_pack,
-    ask_pictures,
-    ask_player,
-    case_label,
-    read_options,
-    registry,
-    seat_problem,
-)
+from pages.kit.seats import ask_arms, ask_case, ask_cast, ask_pictures, ask_player, case_label, registry
 from pages.kit.tables import draw_table
 from pages.kit.visitor import draw_button
 
@@ -81,7 +69,6 @@ def ask_and_run() -> None:
     )
     with st.expander("More settings", icon=":material/tune:"):
         campaign, problem = _ask_settings(case, columns, all_questions=questions == "all")
-    problem = problem or seat_problem(campaign.names, campaign.settings.base_url)
     if problem is None and not campaign.arms:
         problem = "Choose at least one format and one question type under More settings."
     if problem:
@@ -111,11 +98,10 @@ def _ask_settings(
     Returns:
         The campaign, without a case while none is chosen, and what is wrong with its options, or ``None``.
     """
-    fw, players = framework(), dict[str, str]()
+    fw = framework()
     left, right = st.columns(2, gap="large")
-    for seat, column in zip(fw.seats, (*columns, left, left), strict=True):
-        with column:
-            players[seat.role] = ask_player("debug", fw, seat.role, doctor=players.get("doctor", ""))
+    with columns[0]:
+        doctor = ask_player("debug", fw, tested_seat(fw).role)
     with left:
         # the two choices have separate controls, each with its own default
         arms = ask_arms("debug_all" if all_questions else "debug", fw, ALL_ARMS if all_questions else paper_arms(fw))
@@ -125,13 +111,12 @@ def _ask_settings(
         )
         seed = seed_column.number_input("Seed", 0, 2**31 - 1, 20, key="debug_seed", persist_state="session")
     with right:
-        images = ask_pictures("debug", [players["doctor"]], [case] if case else [])
-        options = ask_options("debug", fw, players["doctor"], "main", "patient", "more", patient=players["patient"])
-        prompts, address = ask_pack("debug"), ask_address("debug")
-    settings, problem = read_options(fw, {**options, "base_url": address, "images": images})
+        images = ask_pictures("debug", [doctor], [case] if case else [])
+    places = ("main", "patient", "more")
+    cast = ask_cast("debug", fw, [doctor], arms, columns[1:], (left, right), *places, images=images)
     data_set = case.case_key.partition("/")[0] if case else LIBRARY
     campaign = Campaign(
-        names=CastNames(**players),
+        names=cast.names[0],
         cases=(case,) if case else (),
         case_set=case.case_key.replace("/", ":", 1) if case else "",
         arms=arms,
@@ -141,10 +126,10 @@ def _ask_settings(
         else (*choices_of(LIBRARY), case.answer),
         trials=int(trials),
         seed=int(seed),
-        prompts=prompts,
-        settings=settings,
+        prompts=cast.prompts,
+        settings=cast.settings,
     )
-    return campaign, problem
+    return campaign, cast.problem
 
 
 def ask_pasted() -> Case | None:

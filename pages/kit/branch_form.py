@@ -10,7 +10,7 @@ from core.case import Case
 from core.debugger.branching import BranchStart
 from core.errors import AnamnesisError
 from core.events import Event, Utterance
-from core.frameworks.base import Framework, role_title, seats_at_work, speaking_roles, tested_seat
+from core.frameworks.base import Framework, role_title, speaking_roles, tested_seat
 from core.frameworks.casting import CastNames, is_model
 from core.frameworks.conversation import concluded
 from core.live.branch import (
@@ -29,20 +29,7 @@ from pages.kit.look import plain, show_errors
 from pages.kit.messages import in_one_line
 from pages.kit.names import model_name
 from pages.kit.navigation import go_to
-from pages.kit.seats import (
-    OTHER,
-    ask_address,
-    ask_options,
-    ask_pack,
-    ask_pairs,
-    ask_player,
-    has_options,
-    packs,
-    read_options,
-    registry,
-    seat_problem,
-    single_arms,
-)
+from pages.kit.seats import OTHER, ask_cast, ask_pairs, ask_player, packs, registry, single_arms
 from pages.kit.sessions import remember
 from pages.kit.visitor import draw_button
 
@@ -108,41 +95,36 @@ def _ask(
             "name: choose the models that continue it.",
             icon=":material/swap_horiz:",
         )
-    seats = st.container()
-    persona = st.container()
+    seats = st.columns(1 + len(speaking_roles(fw)))
     with st.expander("More settings", icon=":material/tune:"):
         left_column, right_column = st.columns(2)
+    with seats[0]:
+        doctor = ask_player(place, fw, tested_seat(fw).role, human=True)
     with right_column:
-        pack = ask_pack(place, fw.name)
         seed = st.number_input(
             "Seed", 0, 2**31 - 1, key=f"{place}_seed", help="The conversation’s seed unless changed."
         )
-        own_arms = start.arms if start is not None else ()
-        arms = own_arms or ask_pairs(place, fw, single_arms(fw), BRANCH_ARMS)
-    with seats:
-        columns = st.columns(1 + len(speaking_roles(fw)))
-        with columns[0]:
-            tested = ask_player(place, fw, tested_seat(fw).role, human=True)
-        others = {}
-        for column, role in zip(columns[1:], speaking_roles(fw), strict=True):
-            with column:
-                others[role] = ask_player(place, fw, role, human=True, doctor=tested)
-    with left_column:
-        idle = [role for role in seats_at_work(fw, tested, arms) if role not in others]
-        others |= {role: ask_player(place, fw, role, doctor=tested) for role in idle}
-        address = ask_address(place)
-    with right_column:
-        values = ask_options(place, fw, tested, "main", "more", usual=origin.settings_with())
-    if has_options(fw, tested, "patient"):
-        with persona.expander("Persona of the patient", icon=":material/theater_comedy:"):
-            values |= ask_options(place, fw, tested, "patient", patient=others.get("patient", ""))
+        arms = (start.arms if start is not None else ()) or ask_pairs(place, fw, single_arms(fw), BRANCH_ARMS)
     # a seat without work keeps its player; a release has only labels for its players
     seated = CastNames() if origin.run.source == "release" else origin.names
-    names = seated.but(**{tested_seat(fw).role: tested, **others})
-    settings_asked, problem = read_options(fw, {**values, "base_url": address})
+    cast = ask_cast(
+        place,
+        fw,
+        [doctor],
+        arms,
+        seats[1:],
+        (left_column, right_column),
+        "main",
+        "patient",
+        "more",
+        human=True,
+        usual=origin.settings_with(),
+        seated=seated,
+    )
+    names, problem = cast.names[0], cast.problem
     if start is not None and start.request.messages and not is_model(names[start.request.role]):
         problem = f"An edited request needs a model: choose one as the {role_title(fw, start.request.role).lower()}."
-    if problem := problem or seat_problem(names, address, fw.name):
+    if problem:
         st.warning(plain(problem), icon=":material/key:")
     ready = problem is None and bool(arms) and (text is None or bool(text.strip()))
     why_not = "See the note above." if problem else "" if ready else "Choose a question, and write the message."
@@ -154,8 +136,8 @@ def _ask(
             "Branch from here", why_not, type="primary", icon=":material/fork_right:", key=f"{place}_run", role="run"
         )
     if pressed:
-        settings = origin.settings_with(**{name: getattr(settings_asked, name) for name in (*values, "base_url")})
-        plan = BranchPlan(turn, text, names, settings, pack, arms, int(seed), int(times))
+        settings = origin.settings_with(**{name: getattr(cast.settings, name) for name in cast.asked})
+        plan = BranchPlan(turn, text, names, settings, cast.prompts, arms, int(seed), int(times))
         if start is not None:
             plan = replace(plan, request=start.request, many_choices=start.many_choices)
         with show_errors():
@@ -203,6 +185,7 @@ def _preset(place: str, origin: Origin) -> None:
         **vars(parse_persona(str(origin.run.settings.get("persona") or ""))),
         "base_url": origin.run.settings.get("base_url") or "",
         "seed": origin.seed,
+        "effort": origin.run.settings.get("reasoning_effort") or "",
         **({"pack": origin.prompts} if origin.prompts in packs(fw.name) else {}),
     }
     known_models = {spec.name for spec in registry().specs()}

@@ -8,7 +8,7 @@ import streamlit as st
 from core.case import Case
 from core.events import Answered, Event, Graded, Summarised, Utterance, reasoning_of
 from core.export.reading import was_shown
-from core.frameworks.base import framework_of
+from core.frameworks.base import Framework, framework_of
 from core.text.unsaid import in_words
 from pages.kit.case.facts import draw_facts_ledger
 from pages.kit.case.pictures import draw_pictures
@@ -41,18 +41,29 @@ def panels_of(protocol: str) -> list[str]:
 
 def draw_answers(record: ConversationRecord) -> None:
     """Draw the answers of a stored conversation, starting with those given after it."""
-    fw = framework_of(record.events, record.conversation.protocol)
-    if fw and (answerer := fw.speech.answering(record.events)):
-        st.caption(answerer)
     if not record.answers:
         st.info("The trial failed before its first answer.", icon=":material/cloud_off:")
     answers = sorted(record.answers.values(), key=lambda answer: answer.format != "multi_turn")
+    fw = framework_of(record.events, record.conversation.protocol)
+    draw_answers_of(record.events, answers, record.grades, reasoning_of(record.events), fw)
+
+
+def draw_answers_of(
+    events: Sequence[Event],
+    answers: Sequence[Answered],
+    grades: Sequence[Graded],
+    thoughts: Mapping[str, str],
+    fw: Framework | None,
+) -> None:
+    """Draw answers with their verdicts, most of them folded if they are many, and who gave them if not the doctor."""
+    if fw and (answerer := fw.speech.answering(events)):
+        st.caption(answerer)
     for answer in answers[:_MOST_ANSWERS]:
-        draw_answer(answer, record.grades, reasoning_of(record.events))
+        draw_answer(answer, grades, thoughts)
     if others := answers[_MOST_ANSWERS:]:
         with st.expander(f"{len(others)} more answers"):
             for answer in others:
-                draw_answer(answer, record.grades, reasoning_of(record.events))
+                draw_answer(answer, grades, thoughts)
 
 
 def draw_conversation(

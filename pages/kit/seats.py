@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Final, Literal, NamedTuple, get_args, get_origin
 
 import streamlit as st
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
+from streamlit.delta_generator import DeltaGenerator
 
 from core import access
 from core.asking.persona import LANGUAGES, MEMORIES, TEMPERAMENTS, Persona, PersonaSpeaker
@@ -19,12 +20,15 @@ from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES
 from core.frameworks.base import (
     Arm,
+    Campaign,
     Framework,
     framework,
     frameworks,
     options_for,
     read_settings,
     seat_of,
+    seats_at_work,
+    speaking_roles,
     tested_seat,
     title_of,
     usual_arms,
@@ -33,7 +37,7 @@ from core.frameworks.casting import CastNames, StudyCast, StudySeat, full_name, 
 from core.frameworks.seats import kinds_in_words, seat_titles
 from core.frameworks.settings import FrameworkSettings, extra_of, flag_of
 from core.images import local_images
-from core.jobs.plan import IMAGES, WITH, prepared_cases
+from core.jobs.plan import IMAGES, WITH, first_model, in_full, missing_keys, prepared_cases
 from core.judging.rules import RULE_JUDGE
 from core.models.keys import hold
 from core.models.register import own_names
@@ -55,6 +59,7 @@ EFFORTS = ("", "none", "minimal", "low", "medium", "high")
 RULES = "reference"
 """URL value that puts a seat's rules into the seat, whatever their names."""
 _UNNAMED = ""
+_NOBODY: Final = CastNames()
 _OTHERS = {"human": "A human (you)", OTHER: "Another model…", RULE_JUDGE: "By rule, on words"}
 
 _LANGUAGE = {None: "No stated level", "A": "Basic (A)", "B": "Everyday (B)", "C": "Fluent (C)"}
@@ -315,38 +320,18 @@ def seat_problem(
 
     ``base_url`` is the typed address of an OpenAI-compatible server; ``study`` is the cast of the study so far.
     """
-    fw = framework(protocol)
-    names_by_role = {**{seat.role: names[seat.role] for seat in fw.seats}, **names.extra}
-    if OTHER in names_by_role.values():
-        role = next(role for role, name in names_by_role.items() if name == OTHER)
-        return f"Name the {seat_titles().get(role, role).lower()}'s model first."
+    unnamed = next((role for role, name in names.items() if name == OTHER), "")
+    if unnamed:
+        return f"Name the {seat_titles().get(unnamed, unnamed).lower()}'s model first."
+    settings = framework(protocol).settings(base_url=base_url)
     try:
-        tested = full_name("doctor", names[tested_seat(fw).role], registry(), (names[tested_seat(fw).role],))
-        for role, name in names_by_role.items():
-            seat = seat_of(fw, role)
-            player = name
-            if not name:
-                rules = seat.rules if seat else ()
-                player, why = seated(role, role, name, tested, rules, registry(), (study or {}).get(role))
-                if why == "study":  # it keeps its address and key from the study
-                    continue
-            address = base_url if uses_typed_address(player, tested) else None
-            if is_model(player) and (missing := registry().missing_key(player, base_url=address)):
-                return f"{player} needs a key: type it above, or set the environment variable {missing} and restart."
+        campaign = in_full(Campaign(names, (), arms=(), protocol=protocol, settings=settings), registry(), study)
+        missing = missing_keys(campaign, registry())
     except AnamnesisError as error:
         return str(error)
-    return None
-
-
-def uses_typed_address(player: str, tested: str) -> bool:
-    """Return whether a model uses the typed address, which is meant for the tested model.
-
-    Another model of the same provider uses it too, unless it has an address. If the tested seat is played by rules or a
-    person, every model uses it.
-    """
-    if player == tested or not is_model(tested):
-        return True
-    return player.partition("/")[0] == tested.partition("/")[0] and not registry().has_own_address(player)
+    return next(
+        (f"{key.model} needs a key: type it above, or set {key.variable} and restart." for key in missing), None
+    )
 
 
 def _default_label(role: str, doctor: str, kinds: Sequence[str], study: StudySeat | None = None) -> str:
@@ -485,11 +470,6 @@ def ask_options(
     return values
 
 
-def has_options(fw: Framework, tested: str, place: str) -> bool:
-    """Return whether any applicable option of the framework has this place in the form."""
-    return any(extra_of(info, "place") == place for info in options_for(fw, tested).values())
-
-
 def _ask_option(page: str, name: str, info: FieldInfo, initial: Any) -> object:
     shared: dict[str, Any] = {
         "label": extra_of(info, "label") or name.replace("_", " ").capitalize(),
@@ -539,6 +519,71 @@ def read_options(fw: Framework, values: dict[str, object]) -> tuple[FrameworkSet
         for name, info in fw.settings.model_fields.items():
             problem = problem.replace(flag_of(name, info), extra_of(info, "label") or name)
         return fw.settings(), problem
+
+
+class Cast(NamedTuple):
+    """Who plays, and how, as a form asks for it.
+
+    ``names`` has a cast for each doctor; ``asked`` are the settings that the form asks for; ``problem`` is why the cast
+    cannot start, or ``None``.
+    """
+
+    names: list[CastNames]
+    prompts: str
+    settings: FrameworkSettings
+    asked: tuple[str, ...]
+    problem: str | None
+
+
+def ask_cast(
+    page: str,
+    fw: Framework,
+    doctors: Sequence[str],
+    arms: Sequence[Arm],
+    speaking: Sequence[DeltaGenerator],
+    columns: Sequence[DeltaGenerator],
+    *places: str,
+    human: bool = False,
+    lead: str = "",
+    images: str | None = None,
+    usual: FrameworkSettings | None = None,
+    study: StudyCast | None = None,
+    seated: CastNames = _NOBODY,
+) -> Cast:
+    """Ask for the other seats at work, prompts, address and settings.
+
+    Args:
+        page: Prefix of the widget keys.
+        fw: The framework.
+        doctors: Names in the tested seat, each of another cast.
+        arms: What the doctors are asked.
+        speaking: A column for each of the other roles that speak; without them these seats are among the others.
+        columns: Two columns: for seats that do not speak, and for settings.
+        places: Parts of the form whose options are asked for; ``patient`` only if it is at work.
+        human: Whether a person may speak.
+        lead: The doctor on whom the defaults of the other seats depend; by default the first that is a model.
+        images: The setting for pictures, if it was asked for.
+        usual: First values of the settings; by default the framework's.
+        study: Who played these seats in the study so far.
+        seated: Who has a seat that is not at work.
+    """
+    tested, role = first_model(doctors), tested_seat(fw).role
+    lead, players = lead or tested, dict[str, str]()
+    column_of = dict(zip(speaking_roles(fw), speaking, strict=False))
+    for seat in seats_at_work(fw, tested, arms):
+        with column_of.get(seat, columns[0]):
+            players[seat] = ask_player(page, fw, seat, human=human and seat in column_of, doctor=lead, study=study)
+    with columns[0]:
+        prompts, address = ask_pack(page, fw.name), ask_address(page)
+    with columns[1]:
+        places = tuple(place for place in places if place != "patient" or "patient" in players)
+        values = ask_options(page, fw, tested, *places, usual=usual, patient=players.get("patient", ""))
+        values |= {"base_url": address, "reasoning_effort": ask_effort(page, doctors)}
+        values |= {} if images is None else {"images": images}
+    settings, problem = read_options(fw, values)
+    casts = [seated.but(**{role: doctor, **players}) for doctor in doctors]
+    problems = (seat_problem(names, address, fw.name, study) for names in casts)
+    return Cast(casts, prompts, settings, tuple(values), problem or next(filter(None, problems), None))
 
 
 @cached_query("Checking which cases can become a patient…")

@@ -35,7 +35,7 @@ from core.journal import RunHeader
 from core.live.session import Session
 from core.measures.coverage import Uncovered, gathered, uncovered
 from core.words import ROLE
-from pages.kit.conversation import draw_answer, draw_case, draw_summary
+from pages.kit.conversation import draw_answers_of, draw_case, draw_summary
 from pages.kit.export_menu import draw_export_menu, draw_export_menu_unstored
 from pages.kit.jobs import draw_reused_replies
 from pages.kit.look import (
@@ -71,7 +71,6 @@ _UNCOVERED_HELP = (
     "judgement. After the conversation a model can judge the facts."
 )
 _COST_HELP = "By the prices in data/models.toml; rules cost nothing. A plus says that some calls have no known price."
-_PRESENT = "present"
 _MOST_ON_STAGE = 4
 """Maximum number of diagnoses and verdicts in the presentation view."""
 _STAGE = """<style>
@@ -80,7 +79,6 @@ _STAGE = """<style>
 .st-key-stage p, .st-key-stage p *, .st-key-stage li, .st-key-stage button,
 .st-key-stage [data-testid="stCaptionContainer"],
 .st-key-stage label, .st-key-stage textarea { font-size: 26px !important; line-height: 1.35; }
-.st-key-stage > :first-child h2 { font-size: 38px !important; }
 .st-key-stage h2 { font-size: 30px !important; padding: 0; }
 .st-key-stage h3 { font-size: 30px !important; padding: 0; }
 .st-key-stage [class*="stMarkdownBadge"], .st-key-stage [class*="stMarkdownBadge"] * { font-size: 26px !important; }
@@ -88,47 +86,95 @@ _STAGE = """<style>
 </style>"""
 
 
-def draw_session(watched: WatchedSession, *, branches: bool = True) -> None:
-    """Draw a session, redrawn a few times a second while it runs; ``branches`` adds the link to branch from it."""
-    session, case = watched.session, watched.case
-    sending = f"sending_{session.key}"
+def draw_sessions(sides: Sequence[WatchedSession], *, branches: bool = True) -> None:
+    """Draw one consultation, or two side by side, redrawn a few times a second while one runs.
+
+    ``branches`` adds links to branch from them. The presentation view leaves out figures, facts and the case.
+    """
+    alone = len(sides) == 1
+    help_ = "Large type and no sidebar, for an audience."
+    large = st.toggle("Presentation", key="present", bind="query-params", help=help_)
+    cases = list({watched.case.case_key: watched.case for watched in sides if watched.case}.values())
+    if large:
+        st.html(_STAGE)
+    if len(cases) > 1:
+        st.warning("These two have different cases, so their results cannot be compared.")
 
     def draw_links() -> None:
-        if branches:
-            draw_branch_link(watched)
-        if not session.running:
-            header = session.meta.get("header")
-            if isinstance(header, RunHeader) and not any(isinstance(event, Finished) for event in session.snapshot()):
-                draw_resume(header, session.key)
-            draw_export_menu_watched([watched], key="live")
+        if alone and branches and not large:
+            draw_branch_link(sides[0])
+        if large or any(watched.session.running for watched in sides):
+            return
+        header = sides[0].session.meta.get("header")
+        finished = any(isinstance(event, Finished) for event in sides[0].session.snapshot())
+        if alone and isinstance(header, RunHeader) and not finished:
+            draw_resume(header, sides[0].session.key)
+        draw_export_menu_watched(sides, key="live")
 
     def draw() -> None:
-        draw_controls([watched], draw_links)
-        if not session.running:
-            draw_outcome(watched)
-        events, fw = session.snapshot(), watched.framework
-        left_column, right_column = st.columns([5, 3], gap="medium")
-        with left_column:
-            draw_watched_chat(watched, events, height=300 if hides_thoughts(session) else 520)
-            draw_seat(session, fw or framework(), sending)
-            if (unit := session.unit) is not None:
-                draw_reused_replies(unit.remembered, unit.unused if unit.calls > unit.remembered else 0)
-            draw_given_answers(session, events, fw)
-        with right_column:
-            draw_figures(session, events, fw)
-            if person_is_tested(session, fw):
-                st.info("Facts and case are shown after the consultation.", icon=":material/visibility_off:")
-            else:
-                draw_differential(events)
-                if case is not None:
-                    _draw_facts(case, watched)
-                    expanded = session.running and session.meta.get("patient") == "human" and not watched.profiled
-                    draw_case(case, open_=expanded, profiled=watched.profiled, pictures_seen=was_shown(events))
-        if (last_message := st.session_state.get(sending)) is not None:
-            st.session_state[sending] = (*last_message[:2], last_message[2] or time.monotonic())
+        with st.container(key="stage" if large else None):
+            draw_controls(sides, draw_links)
+            for column, watched in zip(st.columns(len(sides), gap="medium"), sides, strict=True):
+                with column:
+                    if not alone:
+                        st.header(plain(_side_name(watched, sides)), anchor=False)
+                    _draw_side(watched, alone=alone, large=large)
+                    if not alone and not large:
+                        draw_branch_link(watched)
 
+    redrawn([watched.session for watched in sides], draw)
+    if alone or large:
+        return
+    if not any(watched.session.running for watched in sides):
+        st.caption("One consultation each gives only an impression. Compare runs over many cases on the page Compare.")
+    for case in cases:
+        if len(cases) > 1:
+            st.markdown(f"**{plain(case_label(case))}**")
+        draw_case(case, profiled=sides[0].profiled)
+
+
+def _side_name(watched: WatchedSession, sides: Sequence[WatchedSession]) -> str:
+    """Return the doctor of one side, the persona, or both, depending on what differs from the other side."""
+    patient = f"patient: {persona_label(parse_persona(watched.persona))}"
+    doctor = model_name(watched.doctor) if watched.doctor else "Doctor not recorded"
+    if len({side.persona for side in sides}) == 1:
+        return doctor
+    same_doctor = len({side.doctor for side in sides}) == 1
+    return patient[:1].upper() + patient[1:] if same_doctor else f"{doctor} · {patient}"
+
+
+def _draw_side(watched: WatchedSession, *, alone: bool, large: bool) -> None:
+    """Draw one consultation: its messages and answers, and next to them, or below, what can be read from it so far."""
+    session, events, case = watched.session, watched.session.snapshot(), watched.case
+    sending, fw = f"sending_{session.key}", watched.framework
     draw_players(watched)
-    redrawn([session], draw)
+    if large or not session.running:
+        draw_outcome(watched)
+    main, side = st.columns([5, 3], gap="medium") if alone else (st.container(), st.container())
+    with main:
+        # a person who plays needs room for the question below
+        height = 300 if hides_thoughts(session) else 460 if not alone else 700 if large else 520
+        draw_watched_chat(watched, events, height)
+        draw_seat(session, fw or framework(), sending)
+        if (unit := session.unit) is not None:
+            draw_reused_replies(unit.remembered, unit.unused if unit.calls > unit.remembered else 0)
+    with side if large else main:
+        draw_given_answers(session, events, fw)
+    with side:
+        if not large:
+            draw_figures(session, events, fw)
+        if person_is_tested(session, fw):
+            st.info("Facts and case are shown after the consultation.", icon=":material/visibility_off:")
+        else:
+            draw_differential(events, _MOST_ON_STAGE if large else None)
+            if case is None or large or not alone:
+                draw_fact_count(watched)
+            else:
+                _draw_facts(case, watched)
+                expanded = session.running and session.meta.get("patient") == "human" and not watched.profiled
+                draw_case(case, open_=expanded, profiled=watched.profiled, pictures_seen=was_shown(events))
+    if (last_message := st.session_state.get(sending)) is not None:
+        st.session_state[sending] = (*last_message[:2], last_message[2] or time.monotonic())
 
 
 def person_is_tested(session: Session, fw: Framework | None) -> bool:
@@ -279,14 +325,11 @@ def draw_given_answers(session: Session, events: Sequence[Event], fw: Framework 
     if not answers and not (draft and draft.purpose not in ("dialogue", "rate")):
         return
     st.header("Diagnosis", anchor=False)
-    if fw and (not_the_doctor := fw.speech.answering(events)):
-        st.caption(not_the_doctor)
     thoughts = {} if hides_thoughts(session) else reasoning_of(events)
     draw_summary(events, thoughts)
     # a person who still has to answer must not see the verdicts on earlier answers
     graded = [] if person_is_tested(session, fw) else [event for event in events if isinstance(event, Graded)]
-    for answer in answers:
-        draw_answer(answer, graded, thoughts)
+    draw_answers_of(events, answers, graded, thoughts, fw)
     if draft and draft.purpose == "answer":
         st.caption(f"Answering: {plain(draft.text)} ▌" if draft.text or not draft.thought else "Thinking…")
 
@@ -321,11 +364,8 @@ def draw_seat(session: Session, fw: Framework, sending: str) -> None:
     time at which the script run that received it had drawn the page.
     """
     waiting = session.waiting
-    if waiting is not None:
-        speaker = waiting.role
-    elif session.running and (human := _next_human(session, fw)):
-        speaker = human
-    else:
+    speaker = waiting.role if waiting is not None else _next_human(session, fw)
+    if speaker is None:
         return
     prompt = waiting.prompt if waiting is not None else ""
     if prompt:
@@ -362,7 +402,7 @@ def draw_seat(session: Session, fw: Framework, sending: str) -> None:
 def _next_human(session: Session, fw: Framework) -> Speaker | None:
     """Return the seat of the person who may speak next; after the conversation only the tested seat can."""
     talking = not any(isinstance(event, Ended) for event in session.snapshot())
-    seats = (tested_seat(fw).role, *(speaking_roles(fw) if talking else ()))
+    seats = (tested_seat(fw).role, *(speaking_roles(fw) if talking else ())) if session.running else ()
     return next((seat for seat in seats if session.meta.get(seat) == "human"), None)
 
 
@@ -455,44 +495,6 @@ def _fact_words(fact: Fact) -> str:
     return f"{name}{plain(fact.value)}{' (imputed)' if fact.imputed else ''}"
 
 
-def draw_presentation_switch() -> bool:
-    return st.toggle(
-        "Presentation", key=_PRESENT, bind="query-params", help="Large type and no sidebar, for an audience."
-    )
-
-
-def is_presenting() -> bool:
-    return bool(st.session_state.get(_PRESENT, st.query_params.get(_PRESENT) == "true"))
-
-
-def draw_stage(sides: Sequence[WatchedSession]) -> None:
-    """Draw the presentation view of one consultation, or of two side by side."""
-    st.html(_STAGE)
-    heading = [_title(sides[0]) if len(sides) == 1 else "Side by side"]
-    heading += [case_label(case)] if (case := sides[0].case) is not None else []
-
-    def draw() -> None:
-        with st.container(key="stage"):
-            st.header(plain(" · ".join(heading)), anchor=False)
-            for column, watched in zip(st.columns(len(sides), gap="large"), sides, strict=True):
-                with column:
-                    if len(sides) > 1:
-                        st.subheader(plain(_title(watched)), anchor=False)
-                    draw_outcome(watched)
-                    _draw_large(watched, single=len(sides) == 1)
-            draw_controls(sides, draw_presentation_switch)
-
-    redrawn([watched.session for watched in sides], draw)
-
-
-def _title(watched: WatchedSession) -> str:
-    fw, meta = watched.framework or framework(), watched.session.meta
-    role = role_title(fw, tested_seat(fw).role)
-    doctor = model_name(watched.doctor) if watched.doctor else role
-    patient = str(meta.get("patient") or "")
-    return f"{role}: {doctor}" + (f" · Patient: {model_name(patient)}" if patient else "")
-
-
 def _verdicts(watched: WatchedSession) -> list[tuple[Verdict, str]]:
     """Return the verdicts on the answers after the conversation, or on all answers if there are no such ones.
 
@@ -535,23 +537,3 @@ def draw_outcome(watched: WatchedSession) -> None:
     if watched.case is not None and not session.running:
         parts.append(f"Right answer: **{plain(watched.case.answer)}**")
     st.markdown(" · ".join(parts))
-
-
-def _draw_large(watched: WatchedSession, *, single: bool) -> None:
-    events = watched.session.snapshot()
-    main, side = st.columns([5, 3], gap="large") if single else (st.container(), st.container())
-    with main:
-        # A person who plays needs room for the question below.
-        height = 360 if hides_thoughts(watched.session) else 700 if single else 480
-        draw_watched_chat(watched, events, height=height)
-        fw, session = watched.framework or framework(), watched.session
-        if single:
-            draw_seat(session, fw, f"sending_{session.key}")
-    if person_is_tested(session, fw):
-        return
-    with side:
-        draw_fact_count(watched)
-        draw_differential(events, _MOST_ON_STAGE)
-        answers = [event for event in events if isinstance(event, Answered) and event.response]
-        if answers and not watched.session.running and single:
-            st.markdown(f"Answer: {plain(answers[-1].response or '')}")

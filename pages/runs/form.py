@@ -1,6 +1,5 @@
 """The form that asks for a campaign of one or several doctors, shows its estimate, and starts it."""
 
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -12,35 +11,37 @@ from core.case import Case
 from core.datasets.select import SAMPLE_SEED, cases_of, choices_of, datasets, full_data_set
 from core.datasets.select import choose as select_part
 from core.errors import AnamnesisError
-from core.frameworks.base import Campaign, Framework, paper_arms, seats_at_work, tested_seat
-from core.frameworks.casting import CastNames, StudyCast, is_model
+from core.frameworks.base import Campaign, Framework, paper_arms, tested_seat
+from core.frameworks.casting import StudyCast, is_model
 from core.jobs.detectable import StoredVariance, detectable_in_words, stored_variance
 from core.jobs.engine import Options
 from core.jobs.estimate import estimate, together
-from core.jobs.plan import campaigns_of_doctors, first_model, header_of, remarks_of, study_cast, who_sits
+from core.jobs.plan import (
+    campaigns_of_doctors,
+    first_model,
+    header_of,
+    left_out_words,
+    remarks_of,
+    study_cast,
+    who_sits,
+)
 from core.jobs.run import check_prompts, check_startable, start
 from core.models.registry import load_registry
 from core.store.database import Store
-from core.text.profiles import Prepared
 from pages.kit.cached import cached_query
 from pages.kit.controls import choose
 from pages.kit.jobs import draw_estimate
-from pages.kit.look import counted, plain, reason_words, show_errors
+from pages.kit.look import plain, show_errors
 from pages.kit.names import dataset_name
 from pages.kit.seats import (
-    ask_address,
     ask_arms,
-    ask_effort,
+    ask_cast,
     ask_framework,
     ask_more_doctors,
-    ask_options,
-    ask_pack,
     ask_pictures,
     ask_player,
     prepared,
-    read_options,
     registry,
-    seat_problem,
 )
 from pages.kit.stored import run_casts
 from pages.kit.view import specialties_in_order
@@ -171,17 +172,31 @@ def ask_draft(fw: Framework) -> CampaignDraft:
     with left:
         pilot_arms = [arm for arm in paper_arms(fw) if arm[0] in _PILOT_FORMATS]
         arms = ask_arms(page, fw, pilot_arms if pilot else ())
-        effort = ask_effort("runs", doctors)
-        study = _study(fw, case_set, lead)
-        players = {
-            name: ask_player("runs", fw, name, doctor=lead, study=study) for name in seats_at_work(fw, lead, arms)
-        }
+    study = _study(fw, case_set, lead)
+    places = ("main", "patient", "more")
+    cast = ask_cast("runs", fw, doctors, arms, (), (left, right), *places, images=images, study=study)
     with right:
-        places = ("main", "patient", "more") if "patient" in players else ("main", "more")
-        values = ask_options("runs", fw, lead, *places, patient=players.get("patient", ""))
-        prompts = ask_pack("runs", fw.name)
-        address = ask_address("runs")
-        seed, options = _ask_numbers()
+        numbers = st.columns(3, vertical_alignment="bottom")
+        seed = numbers[0].number_input(
+            "Seed", 0, 2**31 - 1, SAMPLE_SEED, key=_SEED, help="For the trials and for the random sample of cases."
+        )
+        concurrency = numbers[1].number_input(
+            "Concurrent trials",
+            1,
+            512,
+            value=None,
+            key="runs_concurrency",
+            placeholder="Automatic",
+            help="Automatic: it starts with a few concurrent calls and adapts to what the providers accept.",
+        )
+        budget = numbers[2].number_input(
+            "Budget in US dollars",
+            0.0,
+            value=None,
+            key="runs_budget",
+            placeholder="No limit",
+            help="A run stops when this amount is spent, and can be resumed.",
+        )
     note = ""
     if fw.cases.plays_profiles and cases:
         playable = prepared(fw.name, hash(cases), cases)
@@ -189,51 +204,20 @@ def ask_draft(fw: Framework) -> CampaignDraft:
         problem = problem if cases else "No case can become a patient. Choose other cases."
     if not cases or not arms:
         problem = problem or "Choose at least one format and one question type under More settings."
-        return CampaignDraft(None, doctors[1:], options, problem, note)
-    settings, settings_problem = read_options(
-        fw, {**values, "base_url": address, "images": images, "reasoning_effort": effort}
-    )
-    casts = [CastNames(**{role: doctor, **players}) for doctor in doctors]
+        return CampaignDraft(None, doctors[1:], Options(concurrency, budget), problem, note)
     campaign = Campaign(
-        names=casts[0],
+        names=cast.names[0],
         cases=cases,
         case_set=case_set,
         arms=arms,
         many_choices=answers,
         trials=int(trials),
-        seed=seed,
-        prompts=prompts,
+        seed=int(seed),
+        prompts=cast.prompts,
         protocol=fw.name,
-        settings=settings,
+        settings=cast.settings,
     )
-    problems = (seat_problem(cast, address, fw.name, study) for cast in casts)
-    return CampaignDraft(campaign, doctors[1:], options, settings_problem or next(filter(None, problems), None), note)
-
-
-def _ask_numbers() -> tuple[int, Options]:
-    """Ask for the seed, and for the limits on calls and cost."""
-    columns = st.columns(3, vertical_alignment="bottom")
-    seed = columns[0].number_input(
-        "Seed", 0, 2**31 - 1, SAMPLE_SEED, key=_SEED, help="For the trials and for the random sample of cases."
-    )
-    concurrency = columns[1].number_input(
-        "Concurrent trials",
-        1,
-        512,
-        value=None,
-        key="runs_concurrency",
-        placeholder="Automatic",
-        help="Automatic: it starts with a few concurrent calls and adapts to what the providers accept.",
-    )
-    budget = columns[2].number_input(
-        "Budget in US dollars",
-        0.0,
-        value=None,
-        key="runs_budget",
-        placeholder="No limit",
-        help="A run stops when this amount is spent, and can be resumed.",
-    )
-    return int(seed), Options(concurrency, budget)
+    return CampaignDraft(campaign, doctors[1:], Options(concurrency, budget), cast.problem, note)
 
 
 def _ask_cases(
@@ -291,13 +275,3 @@ def _study(fw: Framework, case_set: str, tested: str) -> StudyCast:
 @cached_query()
 def _variance(protocol: str, case_set: str, doctor: str) -> StoredVariance:
     return stored_variance(Store(), protocol, case_set, doctor)
-
-
-def left_out_words(played: Prepared) -> str:
-    """Return how many cases can be played, and how many cannot and why, as a sentence."""
-    total = counted(len(played.cases) + len(played.left_out), "case")
-    if not played.left_out:
-        return f"All {total} can become a patient."
-    reasons = Counter(reason_words(generated.reason) for _, generated in played.left_out)
-    counts = ", ".join(f"{reason.lower()} {number}" for reason, number in reasons.most_common())
-    return f"{len(played.cases):,} of {total} can become a patient; left out {len(played.left_out):,}: {counts}."

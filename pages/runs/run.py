@@ -6,7 +6,7 @@ from functools import partial
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import orjson
 import pyarrow.csv
@@ -109,7 +109,7 @@ def draw_run_links(run: RunProgress) -> None:
             )
         with_cases = bool(st.session_state.get(with_cases_key(run_id)))
         files: dict[str, tuple[str, str, Callable[[], bytes | str]]] = {
-            "Summary": ("summary.md", "text/markdown", lambda: summary_of(Store(), run_id)),
+            "Summary (Markdown)": ("summary.md", "text/markdown", lambda: summary_of(Store(), run_id)),
             "Answers and verdicts (CSV)": ("answers.csv", "text/csv", lambda: _answers_csv(run_id, with_cases)),
             "Conversations (JSON Lines)": (
                 "conversations.jsonl",
@@ -119,19 +119,10 @@ def draw_run_links(run: RunProgress) -> None:
         }
         if run.done <= _MOST_IN_A_LOG:  # larger runs: `export inspect`
             files["Inspect log (JSON)"] = ("inspect.json", "application/json", lambda: _inspect_log(run_id, with_cases))
-
-        def draw_file_button(
-            label: str, icon: str | None = None, style: Literal["secondary", "tertiary"] = "secondary"
-        ) -> None:
-            name, mime, make = files[label]
-            key = f"export_{name}_{run_id}"
-            offer_file(label, make, f"{run_id}-{name}", mime, key, icon=icon, type=style)
-
-        draw_file_button("Summary", ":material/description:", "tertiary")
         with st.popover("Export", icon=":material/download:", key=f"export_{run_id}"):
             draw_with_cases(run_id)
-            for label in list(files)[1:]:
-                draw_file_button(label)
+            for label, (name, mime, make) in files.items():
+                offer_file(label, make, f"{run_id}-{name}", mime, f"export_{name}_{run_id}")
             _draw_exchange(run, with_cases=with_cases)
     if not is_comparable:
         st.caption("No comparable run: none has the same framework, cases, other players, prompts and grader.")

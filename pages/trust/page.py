@@ -6,8 +6,8 @@ from core.measures.judge_check import CHECKS
 from core.store.selection import Selection
 from pages.kit.page import draw_tabs, show
 from pages.kit.section import draw_filled
-from pages.trust.experts.data import ANNOTATOR
 from pages.trust.experts.page import draw_experts
+from pages.trust.experts.reviews import ANNOTATOR
 from pages.trust.graders import draw_graders
 from pages.trust.memorisation import draw_memorisation
 from pages.trust.patients import draw_patients

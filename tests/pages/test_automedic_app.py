@@ -11,8 +11,7 @@ from streamlit.testing.v1 import AppTest
 from core.datasets.select import select
 from core.store.database import Store
 from core.store.queries.profiles import add_profiles
-from core.text.profiles import Generated, Prepared
-from pages.runs.form import left_out_words
+from core.text.profiles import Generated
 from tests.support.campaigns import metrics, stop_all
 from tests.support.pages import button, has_button, trouble, words
 from tests.support.stores import copy_of
@@ -133,7 +132,7 @@ def test_the_form_counts_the_cases_that_can_be_played(open_page: Open) -> None:
     unsuitable(2)
     app = open_page("runs", runs_protocol="AutoMedic")
     assert trouble(app) == []
-    assert "58 of 60 cases can become a patient; left out 2: picture not described 2." in words(app)
+    assert "2 of 60 cases are left out because they cannot become a patient: 2 image dependent." in words(app)
     assert metrics(app)["Trials"] == "290"
     assert metrics(app)["Answers"] == "580"
     keys = {str(widget.key) for widget in (*app.selectbox, *app.number_input)}
@@ -152,7 +151,3 @@ def test_the_answers_of_a_run_are_counted_by_the_strict_rule(stored: Store, open
     assert trouble(app) == []
     table = app.dataframe[1].value
     assert dict(zip(table["Format"], table["Accuracy"], strict=True)) == {"Vignette": 1.0, "Multi-turn": 0.0}
-
-
-def test_nothing_left_out_is_said_too() -> None:
-    assert left_out_words(Prepared(tuple(select("library", 1)), ())) == "All 1 case can become a patient."

@@ -13,7 +13,7 @@ from core.live.session import Session
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.branches import Tree, tree
-from pages.conversations.branches import changes, changes_words, common_messages, node_names, tree_chart, tree_table
+from pages.conversations.branches import common_messages, tree_chart, tree_table
 from pages.kit import sessions as live_sessions
 from tests.core.store.builders import a_case, a_header, a_stream, a_trial, as_released, graded, write_journal
 from tests.support.pages import button, trouble, words
@@ -142,8 +142,8 @@ def test_an_imported_conversation_asks_for_another_doctor(database: Path, open_p
 
 def test_names_follow_the_family(family: Store) -> None:
     family_tree = tree_of(family)
-    assert node_names(family_tree) == {"root": "Original", "a": "Branch 1", "b": "Branch 1.1", "c": "Branch 2"}
-    assert [changes_words(node) for node in family_tree.nodes] == [
+    assert family_tree.names == {"root": "Original", "a": "Branch 1", "b": "Branch 1.1", "c": "Branch 2"}
+    assert [node.changes_in_words for node in family_tree.nodes] == [
         "",
         "message 2 edited",
         "message 3 edited",
@@ -182,11 +182,11 @@ def test_the_table_says_where_each_branch_left(family: Store) -> None:
 def test_what_was_changed_is_known_between_any_two(family: Store) -> None:
     family_tree = tree_of(family)
     root, a, b, c = family_tree.nodes
-    assert (changes(family_tree, b, root), changes(family_tree, b, a)) == (
+    assert (family_tree.changes(b, root), family_tree.changes(b, a)) == (
         ["message 2 edited", "message 3 edited"],
         ["message 3 edited"],
     )
-    assert (changes(family_tree, a, b), changes(family_tree, c, a)) == ([], ["message 2 edited"])
+    assert (family_tree.changes(a, b), family_tree.changes(c, a)) == ([], ["message 2 edited"])
     assert common_messages(["a", "b"], ["a", "c"]) == 1
     assert common_messages(["a"], ["a", "c"]) == 1
 

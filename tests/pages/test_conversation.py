@@ -5,15 +5,16 @@ from __future__ import annotations
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from core.debugger.diff import differing_words
 from core.events import Assessed, Ended, Event, Started, Utterance
 from core.frameworks.automedic.tags import EMPATHY, MISUSE
-from pages.conversations.branches import own_words
 from pages.kit.messages import Mark, around, marked
 
 
 def test_marks_are_joined_end_with_their_line_and_never_become_markup() -> None:
-    first, second = own_words("It hurts here.", "It really never hurts\n\n[x] here.")
+    first, words = differing_words("It hurts here.", "It really never hurts\n\n[x] here.")
     assert first == []
+    second = [Mark(text, start=start) for text, start in words]
     table = [
         ("An ITCH (bad).", [Mark("itch (")], r"An :orange-background[ITCH \(]bad\)\."),
         ("I *have* eczema/rash", [Mark("eczema", 0, 9), Mark("zema/r", 0, 11)], r"I \*have\* ::eczema\/r]ash"),

@@ -9,12 +9,14 @@ from core.debugger.diff import word_diff
 from core.debugger.run import MatrixCell, matrix
 from core.events import Ended, Event, Probed, Started, Utterance
 from core.judging.judgement import Judge
+from core.measures.attribution import attribution_of, wrong_in
 from core.measures.belief import trajectory
+from core.measures.ledger import outcomes_of
 from core.store.queries.judged_facts import JudgedPatient, PatientVerdict
 from core.text.facts import facts_of
 from pages.debugger.matrix import address_of, cells_frame, matrix_frame
-from pages.kit.case.facts import coverage, facts_from, facts_table, outcomes_of
-from pages.kit.case.why import attribution_of, belief_chart, belief_frame, belief_sentences, wrong_in
+from pages.kit.case.facts import facts_from, facts_table
+from pages.kit.case.why import belief_chart, belief_frame, belief_sentences
 from pages.kit.texts import one_side
 from tests.core.store.builders import answered, graded, invalid
 
@@ -102,7 +104,7 @@ def test_facts_carry_the_marks_of_a_judge_or_none() -> None:
         ("never_asked", []),
     ]
     assert {outcome.status for outcome in outcomes_of(facts_of(CASE), None)} == {"unjudged"}
-    assert coverage(JUDGED, 3) == [(0, 0.0), (1, 0.5), (2, 0.5)]
+    assert JUDGED.told_by(3) == [0.0, 0.5, 0.5]
 
 
 def test_edited_facts_keep_their_ids_and_new_ones_get_their_own() -> None:
@@ -139,19 +141,19 @@ def test_a_wrong_answer_is_put_down_to_a_cause_by_what_happened_in_its_trial() -
     wrong = [answered(response="Stable angina"), graded("incorrect", extracted="Stable angina")]
     (answer,) = wrong_in([*SHORT, *right_on_vignette, *wrong])
     assert answer.on_vignette == "correct"
-    open_ = attribution_of(CASE, [*SHORT, *right_on_vignette, *wrong], answer)
+    open_ = attribution_of(CASE, [*SHORT, *right_on_vignette, *wrong], answer, None)
     assert (open_.cause, open_.turn) == ("not_judged", 2)
     wrong_on_vignette = [answered("vignette"), graded("incorrect", "vignette")]
     (answer, _) = wrong_in([*SHORT, *wrong, *wrong_on_vignette])
-    own = attribution_of(CASE, [*SHORT, *wrong, *wrong_on_vignette], answer)
+    own = attribution_of(CASE, [*SHORT, *wrong, *wrong_on_vignette], answer, None)
     assert (own.cause, own.turn) == ("doctor_concluded_wrongly", 2)
     broken = [*SHORT, invalid("provider_error")]
-    assert attribution_of(CASE, broken, wrong_in(broken)[0]).cause == "provider"
+    assert attribution_of(CASE, broken, wrong_in(broken)[0], None).cause == "provider"
 
 
 def test_the_newest_verdict_counts_and_a_disputed_one_is_the_graders() -> None:
     events = [*SHORT, answered(response="Stable angina"), graded("correct", at=1.0), graded("incorrect", at=2.0)]
     (answer,) = wrong_in(events)
     assert answer.called_correct == (("frq", "openai/g"),)
-    assert attribution_of(CASE, events, answer).cause == "grader"
+    assert attribution_of(CASE, events, answer, None).cause == "grader"
     assert wrong_in([*SHORT, answered(), graded("incorrect", at=1.0), graded("correct", at=2.0)]) == []

@@ -61,6 +61,12 @@ FAILING: Mapping[str, tuple[str, str]] = {
 """Priority → the verdict that is a failure, and its name."""
 
 
+_STATUS = {
+    "met": "✓ Met", "not met": "✗ Not met", "not applicable": "– Does not apply", "unjudged": "? Unjudged",
+}  # fmt: skip
+_MUST_NOT = {"met": "✗ Happened", "not met": "✓ Did not happen"}
+
+
 class Outcome(NamedTuple):
     """What became of a criterion in a conversation: the answer, or ``unjudged``, and ``why``."""
 
@@ -433,3 +439,18 @@ def statements_by(
             features = {"points": outcome.points, "length of the doctor's messages": played.characters}
             groups[group(model, outcome.criterion)].append(statement._replace(worth=worth, features=features))
     return dict(groups)
+
+
+def status_words(question: FormQuestion, status: str) -> str:
+    if question.priority == "must not" and status in _MUST_NOT:
+        return _MUST_NOT[status]
+    labels = {option.value: option.label.partition(". ")[0] for option in question.options}
+    return _STATUS.get(status) or labels.get(status, status)
+
+
+def met_of_judged(outcomes: Sequence[Outcome]) -> str:
+    """Return how many are met of those that are judged, and how many are not judged: ``1 of 2, 3 not judged``."""
+    judged = [outcome for outcome in outcomes if outcome.status in ("met", "not met")]
+    unjudged = sum(outcome.status == "unjudged" for outcome in outcomes)
+    words = f"{sum(outcome.status == 'met' for outcome in judged)} of {len(judged)}" if judged else "–"
+    return f"{words}, {unjudged} not judged" if unjudged else words

@@ -44,6 +44,11 @@ class Node:
         """Number of messages of the dialogue; 0 if it is not stored."""
         return self.stored.messages if self.stored else 0
 
+    @property
+    def changes_in_words(self) -> str:
+        """What differs from the parent; empty for the first conversation."""
+        return "" if self.parent is None else "; ".join(self.changes) or f"continued again after message {self.turn}"
+
 
 @dataclass(frozen=True)
 class Tree:
@@ -64,6 +69,25 @@ class Tree:
     def descendants(self, trial_id: str) -> list[Node]:
         """Return all direct and indirect branches of a conversation, parents before children."""
         return [n for child in self.children(trial_id) for n in (child, *self.descendants(child.trial_id))]
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Trial → short name: "Original", "Branch 1", "Branch 1.1" and so on."""
+        places = {self.root.trial_id: ""}
+        for node in self.nodes:
+            for number, child in enumerate(self.children(node.trial_id), start=1):
+                places[child.trial_id] = f"{places[node.trial_id]}.{number}".lstrip(".")
+        return {trial: f"Branch {place}" if place else "Original" for trial, place in places.items()}
+
+    def lineage(self, node: Node) -> list[Node]:
+        """Return a conversation, its parent, and so on up to the first one."""
+        parent = self.node(node.parent) if node.parent else None
+        return [node, *(self.lineage(parent) if parent else [])]
+
+    def changes(self, node: Node, other: Node) -> list[str]:
+        """Return the changes on the way to ``node`` that are not on the way to ``other``."""
+        own = [ancestor for ancestor in self.lineage(node) if ancestor not in self.lineage(other)]
+        return [change for ancestor in reversed(own) for change in ancestor.changes]
 
 
 def tree(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> Tree | None:

@@ -84,6 +84,11 @@ class JudgedPatient:
         """Share (0 to 1) of the patient's facts that were told; ``None`` if the facts are not judged."""
         return None if self.never_told is None else 1 - self.never_told / len(self.facts)
 
+    def told_by(self, messages: int) -> list[float]:
+        """Return, for each of so many messages, the share (0 to 1) of the facts that were told up to it."""
+        turns = [verdict.turn for verdict in self.of("asked", "volunteered") if verdict.turn is not None]
+        return [sum(turn <= number for turn in turns) / len(self.facts) for number in range(messages)]
+
 
 @dataclass(frozen=True)
 class JudgeProgress:

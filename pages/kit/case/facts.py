@@ -15,11 +15,9 @@ from core.events import Event, Utterance
 from core.figures.curves import Point, curves
 from core.figures.style import Axis
 from core.jobs.judge import Judging
-from core.judging.form import form_named
-from core.judging.judgement import Judge, Quotation
+from core.judging.judgement import Judge
 from core.measures.failures import agreement_with_people
-from core.measures.ledger import judge_key
-from core.measures.rubrics.reading import Outcome
+from core.measures.ledger import judge_key, outcomes_of
 from core.store.database import Store
 from core.store.queries.fact_sets import SavedFacts, facts_saved, save_facts
 from core.store.queries.judged_facts import FORM, JudgedPatient, VerdictKind, judged_patients, judges
@@ -77,7 +75,7 @@ def draw_facts_ledger(case: Case, events: Sequence[Event], key: str) -> None:
                 st.metric(label, len(judged.of(kind)), help=words, width="content")
         draw_figure(
             lambda dark: curves(
-                [Point("told", turn + 1, share) for turn, share in coverage(judged, len(messages))],
+                [Point("told", turn + 1, share) for turn, share in enumerate(judged.told_by(len(messages)))],
                 {"told": "Facts told"},
                 _LINE,
                 Axis("After message", number="g"),
@@ -95,27 +93,6 @@ def draw_facts_ledger(case: Case, events: Sequence[Event], key: str) -> None:
     st.caption("Facts known only from examination or tests are not judged.")
     draw_patient(trial_of(events), key)
     _draw_editor(case, key)
-
-
-def coverage(judged: JudgedPatient, messages: int) -> list[tuple[int, float]]:
-    """Return one point for each message: (its number from 0, share of the facts told up to it)."""
-    turns_of_facts = [verdict.turn for verdict in judged.of("asked", "volunteered") if verdict.turn is not None]
-    return [(number, sum(turn <= number for turn in turns_of_facts) / len(judged.facts)) for number in range(messages)]
-
-
-def outcomes_of(facts: Sequence[AtomicFact], judged: JudgedPatient | None) -> list[Outcome]:
-    """Return what became of each fact that the patient can tell, with the quoted words."""
-    (question,) = (question for question in form_named(FORM).questions if question.each)
-    verdicts = {verdict.fact: verdict for verdict in judged.facts} if judged else {}
-    outcomes = []
-    for fact in (fact for fact in facts if fact.told):
-        asked, verdict = question.model_copy(update={"id": fact.id, "wording": fact.text}), verdicts.get(fact.id)
-        if verdict is None or verdict.turn is None:
-            outcomes.append(Outcome(asked, verdict.kind if verdict else "unjudged"))
-        else:  # a withheld fact is quoted from the doctor's question
-            quoted = Quotation(verdict.turn - (verdict.kind == "withheld"), verdict.words)
-            outcomes.append(Outcome(asked, verdict.kind, quotations=(quoted,)))
-    return outcomes
 
 
 def _draw_editor(case: Case, key: str) -> None:

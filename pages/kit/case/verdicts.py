@@ -8,10 +8,18 @@ import streamlit as st
 from core.case import Case
 from core.events import Event, Started, Utterance
 from core.jobs.judge import Judging
-from core.judging.form import RUBRIC, Form, FormQuestion
+from core.judging.form import RUBRIC, Form
 from core.judging.form import forms as form_files
 from core.judging.rules import RULE_JUDGE
-from core.measures.rubrics.reading import LEAST_JUDGED, Outcome, conversation_score, read_outcomes, read_rubric_outcomes
+from core.measures.rubrics.reading import (
+    LEAST_JUDGED,
+    Outcome,
+    conversation_score,
+    met_of_judged,
+    read_outcomes,
+    read_rubric_outcomes,
+    status_words,
+)
 from core.reviews.rubrics import rubric_entries
 from core.store.database import Store
 from core.store.queries.judgements import judgements
@@ -24,11 +32,6 @@ from pages.kit.look import plain
 from pages.kit.messages import Mark, draw_messages
 from pages.kit.names import model_name
 from pages.kit.tables import draw_table
-
-_STATUS = {
-    "met": "✓ Met", "not met": "✗ Not met", "not applicable": "– Does not apply", "unjudged": "? Unjudged",
-}  # fmt: skip
-_MUST_NOT = {"met": "✗ Happened", "not met": "✓ Did not happen"}
 
 
 @cached_query(entries=32)
@@ -44,13 +47,6 @@ def trial_of(events: Sequence[Event]) -> str | None:
     started = next((event for event in events if isinstance(event, Started)), None)
     over = any(event.kind == "finished" for event in events)
     return started.trial_id if started is not None and over else None
-
-
-def status_words(question: FormQuestion, status: str) -> str:
-    if question.priority == "must not" and status in _MUST_NOT:
-        return _MUST_NOT[status]
-    labels = {option.value: option.label.partition(". ")[0] for option in question.options}
-    return _STATUS.get(status) or labels.get(status, status)
 
 
 def draw_verdicts(case: Case | None, events: Sequence[Event], key: str) -> None:
@@ -111,14 +107,6 @@ def _stored_outcomes(trial_id: str | None, form: Form, key: str) -> Sequence[Out
                 st.metric(label, value, help=words, width="content")
     st.caption(f":material/gavel: Judged by {plain(model_name(name))}.")
     return conversation.outcomes
-
-
-def met_of_judged(outcomes: Sequence[Outcome]) -> str:
-    """Return how many are met of those that are judged, and how many are not judged: ``1 of 2, 3 not judged``."""
-    judged = [outcome for outcome in outcomes if outcome.status in ("met", "not met")]
-    unjudged = sum(outcome.status == "unjudged" for outcome in outcomes)
-    words = f"{sum(outcome.status == 'met' for outcome in judged)} of {len(judged)}" if judged else "–"
-    return f"{words}, {unjudged} not judged" if unjudged else words
 
 
 def questions_frame(outcomes: Sequence[Outcome]) -> pd.DataFrame:

@@ -7,13 +7,13 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from core.case import Case
-from core.events import COUNTED, Answered, Ended, Event, Graded, Probed, Started, Utterance, Verdict
+from core.events import Ended, Event, Graded, Probed, Utterance, Verdict
 from core.figures.curves import Point, curves
 from core.figures.style import INK, Axis
 from core.frameworks.base import Arm
-from core.measures.attribution import AFTER_CONVERSATION, APPLIES, AnswerEvidence, Attribution, Cause, attribute
+from core.measures.attribution import AFTER_CONVERSATION, APPLIES, Cause, attribution_of, wrong_in
 from core.measures.belief import RIGHT, Trajectory, is_right, trajectory
-from core.store.queries.answers import FAILED, WrongAnswer
+from core.store.queries.answers import WrongAnswer
 from pages.kit.case.facts import draw_patient, judgements_of
 from pages.kit.case.verdicts import trial_of
 from pages.kit.figures import draw_figure
@@ -33,7 +33,6 @@ CAUSE: dict[Cause, tuple[str, str]] = {
     "doctor_never_asked": ("Doctor: never asked", "red"),
     "doctor_concluded_wrongly": ("Doctor: concluded wrongly", "red"),
 }  # fmt: skip
-_WRONG: tuple[Verdict, ...] = (*(verdict for verdict in COUNTED if verdict != "correct"), *FAILED)
 
 
 def draw_why(case: Case, events: Sequence[Event], key: str, arm: Arm | None = None) -> None:
@@ -65,7 +64,7 @@ def _draw(case: Case, events: Sequence[Event], answer: WrongAnswer, *, short: bo
         st.markdown(f"{name} {badge(answer.verdict)}")
         st.caption("No cause is assigned: this format itself removes or rewrites facts.")
         return
-    why = attribution_of(case, events, answer)
+    why = attribution_of(case, events, answer, next(iter(judgements_of(trial_of(events))), None))
     st.markdown(cause_words(name, why.cause, why.answer.verdict, why.rule))
     if why.turn is not None and not short:
         draw_messages([e for e in events if isinstance(e, Utterance) and e.turn in (why.turn - 1, why.turn)])
@@ -75,49 +74,6 @@ def cause_words(name: str, cause: Cause, verdict: Verdict, rule: str) -> str:
     """Return the name of a wrong answer, its verdict, its cause and the rule that decided, in Markdown."""
     label, colour = CAUSE[cause]
     return f"{name} {badge(verdict)} :{colour}-badge[{label}]  \n{plain(rule)}"
-
-
-def attribution_of(case: Case, events: Sequence[Event], answer: WrongAnswer) -> Attribution:
-    """Return the cause of a wrong answer from the events of its trial."""
-    probes = [e for e in events if isinstance(e, Probed)]
-    beliefs = trajectory(case, probes, answer.end_reason) if probes else None
-    last = max((event.turn for event in events if isinstance(event, Utterance)), default=None)
-    judged = next(iter(judgements_of(trial_of(events))), None)
-    return attribute(AnswerEvidence(answer, case, judged, beliefs, last_turn=last))
-
-
-def wrong_in(events: Sequence[Event]) -> list[WrongAnswer]:
-    """Return the wrong and the failed answers of a trial by the newest verdicts, choices if they occur in the reply."""
-    started = next((event for event in events if isinstance(event, Started)), None)
-    ended = next((event for event in events if isinstance(event, Ended)), None)
-    grades = [event for event in events if isinstance(event, Graded)]
-    newest = {(grade.format, grade.question_type): grade for grade in grades if grade.rule != "mcq_strict"}
-    wrong_answers = []
-    for answer in {(e.format, e.question_type): e for e in events if isinstance(e, Answered)}.values():
-        arm = answer.format, answer.question_type
-        counting_grade, vignette_grade = newest.get(arm), newest.get(("vignette", answer.question_type))
-        verdict = answer.reason or (counting_grade.verdict if counting_grade else None)
-        if verdict not in _WRONG:
-            continue
-        correct_grades = (g for g in grades if (g.format, g.question_type) == arm and g.verdict == "correct")
-        wrong_answers.append(
-            WrongAnswer(
-                trial_id=started.trial_id if started else "",
-                model="",
-                case=(started.case_key if started else "", None),
-                format=answer.format,
-                question_type=answer.question_type,
-                response=answer.response,
-                verdict=verdict,
-                rule=counting_grade.rule if counting_grade else None,
-                grader=counting_grade.grader if counting_grade else None,
-                extracted=counting_grade.extracted if counting_grade else None,
-                called_correct=tuple(dict.fromkeys((grade.rule, grade.grader) for grade in correct_grades)),
-                end_reason=ended.reason if ended else None,
-                on_vignette=vignette_grade.verdict if vignette_grade else None,
-            )
-        )
-    return wrong_answers
 
 
 def draw_belief(case: Case, events: Sequence[Event], key: str) -> None:

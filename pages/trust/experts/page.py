@@ -7,7 +7,6 @@ import streamlit as st
 
 from core.datasets.case_fields import groups_in
 from core.datasets.select import cases_of, datasets
-from core.errors import AnamnesisError
 from core.events import FORMATS, QuestionType
 from core.judging.form import Form, forms
 from core.reviews.reviewing import plan_review
@@ -17,16 +16,23 @@ from core.store.queries.trials import offer
 from core.store.review_records import THIRD, ReviewOrder, ReviewSampling, planned, ties_in_words
 from pages.kit.cached import ask
 from pages.kit.controls import choose
-from pages.kit.look import FORMAT, plain
+from pages.kit.look import FORMAT, plain, show_errors
 from pages.kit.names import RELEASED, dataset_name, model_name, unique_names
 from pages.kit.navigation import link
 from pages.kit.page import draw_folds
 from pages.kit.view import specialties_in_order
 from pages.kit.visitor import only
-from pages.trust.experts.data import ANNOTATOR, REVIEW, SAMPLING, SAMPLING_HELP, fields_of_stored_cases
 from pages.trust.experts.results import draw_judge_status, draw_release, draw_results
 from pages.trust.experts.review import draw_review
-from pages.trust.experts.reviews import draw_exchange, draw_reviews
+from pages.trust.experts.reviews import (
+    ANNOTATOR,
+    REVIEW,
+    SAMPLING,
+    SAMPLING_HELP,
+    draw_exchange,
+    draw_reviews,
+    fields_of_stored_cases,
+)
 
 _OF_CASES: list[ReviewSampling] = ["random", "specialty", "dataset"]
 _ASKED = ("dataset", "specialty")
@@ -61,6 +67,17 @@ def draw_plan() -> None:
         )
         return
     drawn = _ask_cases(form) if of_cases else _ask_items(form)
+    drawn["where"] = _ask_fields(groups_in(cases_of(drawn["case_set"])) if of_cases else fields_of_stored_cases())
+    samplings = [*_OF_CASES, "disagreement"] if form.about in ("conversation", "answer") else _OF_CASES
+    drawn["sampling"] = choose(
+        "Drawn",
+        samplings,
+        f"experts_sampling_{len(samplings)}",
+        names=SAMPLING,
+        shape="segments",
+        bound=False,
+        help=SAMPLING_HELP,
+    )
     left, middle, right = st.columns(3)
     names = left.text_input(
         "Annotators",
@@ -87,19 +104,16 @@ def draw_plan() -> None:
     ):
         return
     shared = THIRD if share == round(100 * THIRD) else share / 100
-    try:
+    with show_errors():
         plan = planned(**drawn, kind=kind, form=form, number=number, annotators=names, shared=shared, seed=seed)
         review = plan_review(Store(), name, plan)
-    except AnamnesisError as error:
-        st.error(plain(str(error)))
-        return
-    st.success(
-        f"{plain(review.name)}: {plan.number} items are assigned to {plain(', '.join(plan.annotators))}. Open it "
-        "under **Reviews** or with these links:",
-        icon=":material/check:",
-    )
-    for person in plan.annotators:
-        link("experts", f"Open as {plain(person)}", "rate_review", **{REVIEW: review.review_id, ANNOTATOR: person})
+        st.success(
+            f"{plain(review.name)}: {plan.number} items are assigned to {plain(', '.join(plan.annotators))}. Open it "
+            "under **Reviews** or with these links:",
+            icon=":material/check:",
+        )
+        for person in plan.annotators:
+            link("experts", f"Open as {plain(person)}", "rate_review", **{REVIEW: review.review_id, ANNOTATOR: person})
 
 
 def _ask_items(form: Form) -> dict[str, Any]:
@@ -122,14 +136,11 @@ def _ask_items(form: Form) -> dict[str, Any]:
         placeholder="All campaigns",
         help="Needed for runs whose patient had a persona, and for other frameworks.",
     )
-    samplings = [*_OF_CASES, "disagreement"] if form.about in ("conversation", "answer") else _OF_CASES
     settings: dict[str, Any] = {
         "models": tuple(models),
         "datasets": tuple(sets),
         "specialties": tuple(specialties),
         "runs": tuple(runs),
-        "where": _ask_fields(fields_of_stored_cases()),
-        "sampling": _ask_sampling(samplings),
     }
     if form.about == "answer":
         settings["format"] = st.segmented_control(
@@ -168,8 +179,7 @@ def _ask_cases(form: Form) -> dict[str, Any]:
             "Each expert’s answers become a run of doctor human/NAME, graded like a model’s by the reference grader. "
             "The run appears on Accuracy and Compare."
         )
-    settings["where"] = _ask_fields(groups_in(cases_of(case_set)))
-    return settings | {"sampling": _ask_sampling(_OF_CASES)}
+    return settings
 
 
 def _ask_fields(offered: Mapping[str, Sequence[str]]) -> tuple[tuple[str, str], ...]:
@@ -202,19 +212,6 @@ def _ask_fields(offered: Mapping[str, Sequence[str]]) -> tuple[tuple[str, str], 
 
 def field_title(name: str) -> str:
     return name.replace("_", " ").capitalize()
-
-
-def _ask_sampling(options: list[ReviewSampling]) -> ReviewSampling:
-    chosen = st.segmented_control(
-        "Drawn",
-        options,
-        default=options[0],
-        required=True,
-        format_func=SAMPLING.__getitem__,
-        key=f"experts_sampling_{len(options)}",
-        help=SAMPLING_HELP,
-    )
-    return chosen or options[0]
 
 
 _SECTIONS = {

@@ -29,8 +29,7 @@ from pages.kit.names import dataset_name, unique_names
 from pages.kit.navigation import link
 from pages.kit.section import draw_filled, draw_section
 from pages.kit.visitor import only
-from pages.trust.experts.data import SAMPLING, reviews
-from pages.trust.experts.reviews import draw_progress
+from pages.trust.experts.reviews import SAMPLING, draw_progress, reviews
 
 _ALL = Selection()
 

@@ -24,8 +24,7 @@ from pages.kit.look import counted, plain, show_errors
 from pages.kit.messages import Mark, draw_messages, in_one_line
 from pages.kit.tables import step_buttons
 from pages.kit.visitor import draw_button
-from pages.trust.experts.data import ITEM, item_for, review_at
-from pages.trust.experts.reviews import draw_sheet, leave
+from pages.trust.experts.reviews import ITEM, draw_sheet, item_for, leave, review_at
 
 _HEIGHT = 660
 """Height of a conversation in pixels."""

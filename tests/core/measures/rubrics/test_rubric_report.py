@@ -16,14 +16,13 @@ from core.judging.judgement import Judge, Judgement, Quotation
 from core.judging.rubric import rubric_of
 from core.measures import agreement
 from core.measures.base import MetricRequest, Row
-from core.measures.rubrics.reading import Outcome
+from core.measures.rubrics.reading import Outcome, met_of_judged
 from core.measures.rubrics.report import report_criteria, report_differences, report_safety, report_scores
 from core.reviews.rubrics import save_rubric
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.judgements import judgement_row, judgements
 from core.store.selection import Selection
-from pages.kit.case.verdicts import met_of_judged
 from tests.core.store.builders import (
     Ended,
     Failed,

@@ -28,7 +28,7 @@ from core.judging.judgement import Judge, Judgement, Quotation
 from core.judging.request import Material, answers_in
 from core.measures.base import MetricRequest, Result, Row
 from core.measures.notes import result_of
-from core.measures.rubrics.reading import read_outcomes
+from core.measures.rubrics.reading import read_outcomes, status_words
 from core.measures.urgency import (
     FORCED,
     LEVELS,
@@ -53,7 +53,6 @@ from core.store.queries.judgements import judgement_row
 from core.store.review_records import parse_item, planned
 from core.store.selection import Selection
 from core.store.written import write
-from pages.kit.case.verdicts import status_words
 from tests.core.store.builders import a_call, a_case, a_header, a_trial, keep_lines, write_journal
 from tests.support.answering import record_all
 from tests.support.fake_provider import FakeProvider, running
