@@ -1,14 +1,16 @@
 """Versions of one model in order: accuracy, the change at each step, and what rose and fell."""
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import streamlit as st
 
 from core.datasets.published import printed_sets
 from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.measures.accuracy import report as accuracy
-from core.measures.base import Section
+from core.measures.base import MetricRequest, Row, Section
 from core.measures.compare import report_monitor
 from core.measures.endings import REASONS, WITHOUT_DIAGNOSIS
 from core.stats.corrections import LABELS
@@ -23,6 +25,13 @@ from pages.kit.stored import known_case_sets, scores
 from pages.kit.tables import draw_table
 from pages.kit.view import CaseSetOptions, FilterRow, ask_selection
 
+
+def in_order(rows: Sequence[Row], request: MetricRequest, options: Mapping[str, Any]) -> Sequence[Row]:
+    """Return rows in the order in which the selection names their versions."""
+    versions = request.selection.conditions or ()
+    return sorted(rows, key=lambda row: versions.index(row.label["model"]))
+
+
 ACCURACY = Section(
     "Accuracy of each version by format and question",
     accuracy,
@@ -34,6 +43,7 @@ ACCURACY = Section(
     axis="Accuracy",
     caption="Each version on its own cases. Hatched: published.",
     folded=True,
+    drawn=in_order,
 )
 BY_SPECIALTY = Section(
     "By specialty",
@@ -159,7 +169,8 @@ def draw_versions() -> None:
     if draw_section(STEPS, stored, options=options, name="monitoring") is None or split:
         return
     for section in (REASONS, WITHOUT_DIAGNOSIS):
-        draw_section(section, of_versions, names=END_SHORT, name=f"monitoring_{section.options['part']}")
+        name = f"monitoring_{section.options['part']}"
+        draw_section(replace(section, drawn=in_order), of_versions, names=END_SHORT, name=name)
     draw_conditions_behind(versions, of_versions, "these versions")
     changes = section_result(BY_SPECIALTY, stored, {**BY_SPECIALTY.options, "correction": correction})
     answers = list(dict.fromkeys((change["format"], change["question_type"]) for change in changes.figures))
