@@ -210,6 +210,7 @@ def draw_model_list() -> None:
         pd.DataFrame(table),
         "models",
         on_row=lambda row: st.query_params.update(model=models[row].spec.name),
+        marked=models.index(chosen) if chosen else None,
         download="",
     )
     st.caption("Choose a row to test a model, set its key, or remove it. Results of a removed model stay.")

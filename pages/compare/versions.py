@@ -1,13 +1,15 @@
 """Versions of one model in order: accuracy, the change at each step, and what rose and fell."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import streamlit as st
 
 from core.datasets.published import printed_sets
 from core.frameworks.starts import CAMPAIGN, RELEASE
 from core.measures.accuracy import report as accuracy
-from core.measures.base import Section
+from core.measures.base import MetricRequest, Row, Section
 from core.measures.compare import report_monitor
 from core.measures.endings import REASONS, WITHOUT_DIAGNOSIS
 from core.stats.corrections import LABELS
@@ -25,6 +27,13 @@ from pages.kit.stored import known_case_sets
 from pages.kit.tables import draw_table
 from pages.kit.view import CaseSetOptions, FilterRow, ask_selection
 
+
+def in_order(rows: Sequence[Row], request: MetricRequest, options: Mapping[str, Any]) -> Sequence[Row]:
+    """Return rows in the order in which the selection names their versions."""
+    places = {version: place for place, version in enumerate(request.selection.conditions or ())}
+    return sorted(rows, key=lambda row: places.get(row.label["model"], 0))
+
+
 ACCURACY = Section(
     "Accuracy of each version by format and question",
     accuracy,
@@ -36,6 +45,7 @@ ACCURACY = Section(
     axis="Accuracy",
     caption="Each version on its own cases. Hatched: published.",
     folded=True,
+    drawn=in_order,
 )
 BY_SPECIALTY = Section(
     "By specialty",
@@ -144,9 +154,6 @@ def draw_versions() -> None:
     versions = tuple(version_of[label] for label in labels)
     of_versions = replace(selection, conditions=versions)
     bars, by = (replace(ACCURACY, series="group"), "served") if split else (ACCURACY, None)
-    places = {version: place for place, version in enumerate(versions)}
-    # published rows come in the order of the paper
-    bars = replace(bars, drawn=lambda rows, *_: sorted(rows, key=lambda row: places.get(str(row.label["model"]), 0)))
     figures = draw_section(bars, of_versions, options={"by": by}, name="monitoring_accuracy", titled=False)
     if figures and any(bar.source for bar in figures.figures):
         draw_empty(
@@ -164,7 +171,8 @@ def draw_versions() -> None:
     if draw_section(STEPS, stored, options=options, name="monitoring") is None or split:
         return
     for section in (REASONS, WITHOUT_DIAGNOSIS):
-        draw_section(section, of_versions, names=END_SHORT, name=f"monitoring_{section.options['part']}")
+        name = f"monitoring_{section.options['part']}"
+        draw_section(replace(section, drawn=in_order), of_versions, names=END_SHORT, name=name)
     draw_conditions_behind(versions, of_versions, "these versions")
     changes = section_result(BY_SPECIALTY, stored, {**BY_SPECIALTY.options, "correction": correction})
     answers = list(dict.fromkeys((change["format"], change["question_type"]) for change in changes.figures))

@@ -257,6 +257,7 @@ def _draw_tree(tree: Tree, chosen: Node, other: Node | None, names: dict[str, st
             f"branches_{key_suffix}",
             {"Messages": st.column_config.NumberColumn(format="%d")},
             on_row=lambda row: _show(tree.nodes[row].trial_id, chosen, other),
+            marked=tree.nodes.index(chosen),
             download="",
             alt="The branches with what was changed and every verdict",
         )

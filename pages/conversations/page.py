@@ -432,7 +432,7 @@ def draw_matrix() -> None:
         return
     row = FilterRow()
     with row.own:
-        chosen = choose("Outcome", list(_OUTCOMES), "matrix", names=_OUTCOMES, width=176)
+        chosen = choose("Outcome", list(_OUTCOMES), "matrix", names=_OUTCOMES, shape="segments")
     selection = ask_selection(
         offers, "models", "formats", "questions", "datasets", "specialties", "asks_for", "rule", row=row
     )

@@ -70,17 +70,18 @@ def choose_case(
     ``ids`` replace the names of the cases if these do not identify the rows.
     """
     row_ids = table["Case"].astype(str).tolist() if ids is None else list(ids)
+    place = row_ids.index(chosen) if (chosen := st.query_params.get(key)) in row_ids else None
     draw_table(
         table,
         name,
         columns,
         on_row=lambda row: st.query_params.update({key: row_ids[row]}),
+        marked=place,
         height=290 if len(table) > _FEW else "content",
         download=download,
         noted=False,
     )
-    chosen = st.query_params.get(key)
-    return chosen if chosen in row_ids else None
+    return None if place is None else row_ids[place]
 
 
 def clear_parameters(*keys: str) -> None:

@@ -125,11 +125,11 @@ def draw_judging(job: AskJob[Any], key: str, rule: tuple[str, str] | None = None
         return
     model_column, address_column, budget_column = st.columns([3, 3, 2], vertical_alignment="bottom")
     with model_column:
-        model = ask_seat(key, "grader", label=label, kinds=(rule[0],) if rule else None)
-    if not is_model(model):
-        st.caption(rule[1] if rule else "Choose a language model: rules cannot do this.")
-        if rule:
-            draw_start(by(rule[0]), verb, "gavel", f"{key}_go", None)
+        model = ask_seat(key, "grader", label=label, kinds=(rule[0],) if rule else ())
+    if rule and model == rule[0]:
+        st.caption(rule[1])
+        draw_start(by(model), verb, "gavel", f"{key}_go", None)
+    if not model or not is_model(model):
         return
     with address_column:
         address = ask_address(key)
@@ -201,17 +201,15 @@ def draw_question(key: str, label: str, ask: Ask, subject: str) -> Any | None:
         return None
     left_column, right_column = st.columns(2)
     with left_column:
-        model = ask_seat(key, "grader", label="Model")
+        model = ask_seat(key, "grader", label="Model", kinds=())
     with right_column:
         address = ask_address(key)
-    if is_model(model):
+    if model:
         problem = seat_problem(CastNames(REFERENCE["doctor"], grader=model), address)
         if draw_button(label, problem or "", role="run", key=f"{key}_go", icon=":material/forum:"):
             with show_errors():
                 sessions[key] = (subject, ask_model(model, ask, f"{label} {subject}", base_url=address))
                 st.rerun()
-    else:
-        st.caption("Choose a language model: rules cannot do this.")
     if session is None:
         return None
     if session.error:

@@ -63,6 +63,7 @@ _FORMER_PARAMETERS: Final[dict[str, str]] = {
     "judges_part": "trust",
     "patients_kinds": "patients_hit_kind",
     "reproduce_published": "acc_published",
+    "acc_case": "conversations_case",
     "cmp_model": "models",
     "care_how": "care_by",
     "care_questions": "care_question_type",
@@ -76,6 +77,8 @@ _FORMER_PARAMETERS: Final[dict[str, str]] = {
     "history_group_measure": "history_measure",
 }
 """URL parameter of a former version → the same today."""
+_FORMER_PAGES: Final = {("accuracy", "conversations_case"): "conversations"}
+"""Page of a former version and its URL parameter (today's name) → the page that has this parameter today."""
 _FORMER_LINES: Final = {"care_case": ("care_model", "care_items"), "history_case": ("history_doctor", "history_cases")}
 """URL parameter of a former version with a case → the parameter with its model, and the one with both today."""
 _REPEATABILITY: Final = {"acc_tab": "Repeatability, power, cost"}
@@ -148,6 +151,7 @@ def from_former(path: str, query: Mapping[str, Sequence[str]]) -> tuple[str, dic
         if case in today and model in today:
             today[line] = [f"{today.pop(model)[0]}|{today.pop(case)[0]}"]
     for key, values in list(today.items()):
+        page = _FORMER_PAGES.get((page, key), page)
         if view := next(filter(None, (_FORMER_VIEWS.get((page, key, value)) for value in values)), None):
             page, part = PARTS.get(view[0], (view[0], {}))
             del today[key]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from core.jobs.background import MEASURING, keep_measured, running_jobs
 from core.jobs.progress import under_way as running_campaigns
@@ -12,6 +13,7 @@ from core.store.fold import fold_if_free
 from core.store.queries.runs import runs
 from pages.kit.cached import ask
 from pages.kit.campaigns import run_title
+from pages.kit.controls import choose_by_name
 from pages.kit.figures import is_dark
 from pages.kit.look import REFUSED, draw_refused, duration, plain, show_errors
 from pages.kit.navigation import follow, lead_on, link, require_app
@@ -23,7 +25,7 @@ _LOOKS_EVERY_S = 2.0
 _SOON_MEASURED = 50
 """At most this many trials are measured without saying so: the line would move the page for a second."""
 _SECTION = "section"
-"""URL parameter with the title of the open section of ``draw_folds``."""
+"""URL parameter with the title of the section of ``draw_shown``."""
 # Streamlit draws captions at 60 % opacity (4.06:1), and white on the primary colour of the dark theme (3.9:1).
 _CAPTIONS = 'body [data-testid="stCaptionContainer"] { opacity: 0.8; }'
 # Streamlit draws a table's toolbar over the end of what is above the table; it gets a strip of its own.
@@ -41,12 +43,12 @@ _HEIGHTS = (
     "pointer-events: none; } }"
 )
 # A box of fixed height that has nothing to focus can only be scrolled with a mouse; here the tab key reaches it, too.
-# Streamlit overwrites the address when a visitor changes a control, and reads all controls from it on Back. With an
-# entry for each change, Back undoes the last one. Only for these changes does Streamlit pass the whole address.
-# Right before another page it makes an entry of this page without its controls, which would be the target of Back.
+# Streamlit reads all controls from the address on Back, but overwrites the address when a visitor changes a control,
+# and makes entries when the server adds or removes parameters, as those of a tab that closes. Here the first new
+# address after each act of the visitor is an entry, and what follows by itself overwrites it: Back undoes the last act.
 _SCRIPT = """<script>
-if (!window.changesAreEntries) {
-  window.changesAreEntries = true;
+if (!window.actsAreEntries) {
+  window.actsAreEntries = true;
   const boxes = '[data-testid="stVerticalBlock"], [data-testid="stLayoutWrapper"], pre';
   const focusable = 'a[href], button, input, textarea, [tabindex="0"]';
   const reach = () => {
@@ -57,18 +59,15 @@ if (!window.changesAreEntries) {
   };
   new MutationObserver(() => { window.reaching ||= setTimeout(reach, 300); })
     .observe(document.body, {childList: true, subtree: true});
-  const replace = history.replaceState.bind(history);
-  const push = history.pushState.bind(history);
-  let emptied = 0;
-  history.pushState = (state, title, url) => {
-    const to = new URL(url, location.href), stays = to.pathname === location.pathname;
-    const empties = stays && location.search && !to.search;
-    (stays || Date.now() - emptied > 1000 ? push : replace)(state, title, url);
-    emptied = empties ? Date.now() : 0;
+  const push = history.pushState.bind(history), replace = history.replaceState.bind(history);
+  let acted = false;
+  for (const act of ['pointerdown', 'keydown', 'popstate'])
+    addEventListener(act, () => { acted = act !== 'popstate'; }, true);
+  history.pushState = history.replaceState = (state, title, url) => {
+    const moves = new URL(url, location.href).href !== location.href;
+    (acted && moves ? push : replace)(state, title, url);
+    acted &&= !moves;
   };
-  history.replaceState = (state, title, url) =>
-    String(url).startsWith(location.origin) && String(url) !== location.href
-      ? history.pushState(state, title, url) : replace(state, title, url);
 }
 </script>"""
 _DARK_BUTTONS = 'body [data-testid^="stBaseButton-primary"]:not(:disabled) { color: #0E1718; }'
@@ -120,29 +119,19 @@ def draw_fold(title: str, draw: Callable[[], object], key: str, icon: str, *, op
             draw()
 
 
-def draw_folds(sections: Mapping[str, Callable[..., None]], *arguments: object, key: str = _SECTION) -> None:
-    """Draw sections folded below each other, one of them open: the one in the URL, or the first.
+def draw_shown(
+    sections: Mapping[str, Callable[..., None]],
+    *arguments: object,
+    key: str = _SECTION,
+    where: DeltaGenerator | None = None,
+) -> None:
+    """Ask which one of the sections to show, at first the first, and call its function with ``arguments``.
 
-    The URL parameter ``key`` decides at every run, so that Back and Forward restore it. ``arguments`` are passed to the
-    function that draws the open section. The first section has no frame while it is open: its figure begins high.
+    The URL parameter ``key`` has its title and decides at every run, so that Back and Forward restore it. ``where`` is
+    the place of the control, such as that of a page's own controls in a ``FilterRow``.
     """
-    first = next(iter(sections))
-    asked = st.query_params.get(key)
-    opened = asked if asked in sections else first
-
-    def turn(title: str) -> None:
-        st.query_params[key] = first if title == opened else title
-
-    for title, draw in sections.items():
-        if title == first == opened:
-            draw(*arguments)
-            continue
-        control = f"{key}_{title}"
-        st.session_state[control] = title == opened
-        box = st.expander(title, key=control, on_change=turn, args=(title,))
-        if title == opened:
-            with box:
-                draw(*arguments)
+    title = choose_by_name("Show", list(sections), key, key, default=next(iter(sections)), where=where, width=208)
+    sections[title](*arguments)
 
 
 @dataclass(frozen=True)

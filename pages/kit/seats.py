@@ -136,7 +136,8 @@ def ask_seat(
         human: Whether a person may play.
         label: Label of the control; by default the role.
         place: Suffix of the keys if a form has two seats for the role.
-        kinds: Reference kinds of the role, the default first; by default those of the first framework.
+        kinds: Reference kinds of the role, the default first; by default those of the first framework. If it is empty,
+            only a model can play, and the name is empty until one is chosen.
         doctor: Name in the doctor's seat. If given, the seat may keep its default, which is shown; the name is then
             empty.
         study: Who played the role in the study so far.
@@ -146,7 +147,7 @@ def ask_seat(
     kinds = kinds if kinds is not None else seat.rules if seat else ()
     own_models = own_names()
     models = sorted(registry().names(), key=lambda name: name not in own_models)
-    unnamed = [_UNNAMED] if doctor else []
+    unnamed = [_UNNAMED] if doctor or not kinds else []
     requested = st.query_params.get(role) if not place else None
     if requested == RULES and kinds:
         requested = kinds[0]
@@ -335,7 +336,9 @@ def seat_problem(
 
 
 def _default_label(role: str, doctor: str, kinds: Sequence[str], study: StudySeat | None = None) -> str:
-    """Return in words the default player of a seat, and the reason."""
+    """Return in words the default player of a seat, and the reason; a seat without a default asks for a model."""
+    if not doctor:
+        return "Choose a model"
     if doctor == OTHER:
         return "Default: the doctor’s own model"
     reason = ""

@@ -65,25 +65,22 @@ def draw_table(
     rows = zlib.crc32("\0".join(map(str, identities)).encode())
     key = f"{name}_rows_{rows:08x}"
 
-    def mark(place: int) -> None:
-        st.session_state[key] = {"selection": {"rows": [place], "columns": [], "cells": []}}
-
     def forward_click() -> None:
         picked = st.session_state[key].selection
         if on_cell is not None:
             for row, column in picked.cells:
                 on_cell(row, column)
             return
-        # A cell or the box of the row was clicked. A cell selection is not kept: it would hide a later click on a box.
+        # A cell or the box of the row was clicked.
         place = next((row for row, _ in picked.cells), next(iter(picked.rows), None))
         if on_row is not None and place is not None and place < len(shown_rows):
-            mark(place)
             on_row(place)
 
-    if marked is not None and (
-        (selection_state := st.session_state.get(key)) is None or selection_state["selection"]["rows"] != [marked]
-    ):
-        mark(marked)
+    # The caller says which row is selected, also after Back. A cell is never: it would hide a later click on a box.
+    rows_selected = [] if marked is None else [marked]
+    selected = st.session_state.get(key, {"selection": {"rows": [], "cells": []}})["selection"]
+    if selected["rows"] != rows_selected or selected["cells"]:
+        st.session_state[key] = {"selection": {"rows": rows_selected, "columns": [], "cells": []}}
     opens = on_row is not None or on_cell is not None
     choosing: Any = forward_click if opens else "ignore"
     if _CASE in shown_rows:

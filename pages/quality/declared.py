@@ -24,7 +24,7 @@ from pages.kit.jobs import ask_budget, draw_job, draw_start
 from pages.kit.look import QUESTION_TYPE, plain
 from pages.kit.navigation import link
 from pages.kit.notes import first_time
-from pages.kit.page import draw_folds
+from pages.kit.page import draw_shown
 from pages.kit.seats import ask_address, ask_seat, seat_problem
 from pages.kit.section import draw_section, section_result, words_of
 from pages.kit.stored import conditions
@@ -50,7 +50,7 @@ def draw_quality(quality: Quality) -> None:
         offers = {"": replace(union(offers.values()), models=models)}
     selection = ask_selection(offers, "models", *quality.filters, base=Selection(frameworks=of), row=row)
     views = {view.title: partial(_draw_view, quality, view, selection, row) for view in quality.views}
-    draw_folds(views, key=f"{quality.key}_tab")
+    draw_shown(views, key=f"{quality.key}_tab", where=row.own)
 
 
 def _draw_view(quality: Quality, view: View, selection: Selection, row: FilterRow) -> None:

@@ -35,7 +35,7 @@ from pages.kit.empty import draw_empty
 from pages.kit.jobs import ask_budget, draw_job, draw_start
 from pages.kit.look import QUESTION_TYPE, plain
 from pages.kit.names import model_name, unique_names
-from pages.kit.page import draw_folds
+from pages.kit.page import draw_shown
 from pages.kit.seats import ask_address, ask_seat, packs, seat_problem
 from pages.kit.section import draw_section
 from pages.kit.stored import run_casts
@@ -204,4 +204,5 @@ def draw_graders() -> None:
     names = {judge: unique[judge] for judge in offers[case_set][1]}  # in the metric’s order
     with row.own:
         chosen = choose_several("Graders", list(names), "graders_shown", names=names, width=224)
-    draw_folds(_SECTIONS, selection, {grader: name for grader, name in names.items() if grader in (chosen or names)})
+    of_chosen = {grader: name for grader, name in names.items() if grader in (chosen or names)}
+    draw_shown(_SECTIONS, selection, of_chosen, where=row.own)

@@ -22,7 +22,7 @@ from pages.kit.jobs import draw_judging
 from pages.kit.look import plain
 from pages.kit.names import dataset_name, unique_names
 from pages.kit.navigation import link
-from pages.kit.page import draw_folds
+from pages.kit.page import draw_shown
 from pages.kit.section import draw_filled, draw_section, section_result
 from pages.kit.view import FilterRow
 
@@ -71,7 +71,8 @@ def draw_patients() -> None:
         "Rules": lambda *_: draw_filled({"rules": RULES_READ}, Selection(), "patients"),
     }
     frameworks_by_name = {name: framework.title for name, framework in frameworks().items()}
-    draw_folds(sections, selection, {**patients, **doctors, **runs, **personas, **frameworks_by_name})
+    names = {**patients, **doctors, **runs, **personas, **frameworks_by_name}
+    draw_shown(sections, selection, names, where=row.own)
 
 
 def draw_rates(by: By, pooled: bool, selection: Selection, names: Names) -> None:

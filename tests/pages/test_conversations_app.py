@@ -94,7 +94,7 @@ def test_the_page_begins_with_the_cases_and_leaves_the_conversations_for_them(fi
     app.segmented_control(key="conversations_shown").set_value("Cases").run()
     assert (trouble(app), len(app.dataframe[0].value)) == ([], CASES)
     assert "conversations_case" not in app.query_params
-    app.selectbox(key="matrix").set_value("all_right").run()
+    app.segmented_control(key="matrix").set_value("all_right").run()
     right = app.dataframe[0].value
     assert (len(right), set(right["Of"]), "case 8" in set(right.index)) == (CASES - 1, {1}, False)
 

@@ -9,7 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from pages.kit.navigation import PAGES, PARTS
-from tests.support.pages import filled_study, folds_of, tabs_of, trouble
+from tests.support.pages import filled_study, tabs_of, trouble
 from tests.support.stores import copy_of
 
 Open = Callable[..., AppTest]
@@ -69,7 +69,4 @@ def test_every_part_and_tab_of_every_page_opens(filled: bool, database: Path, op
             for title in titles[1:]:
                 opened = open_page(page, **{key: title})
                 faults += [f"{page}, {title}: {fault}" for fault in (*trouble(opened), *commands_in(opened))]
-        for key, title in folds_of(app):
-            opened = open_page(page, **{key: title})
-            faults += [f"{page}, {title}: {fault}" for fault in (*trouble(opened), *commands_in(opened))]
     assert faults == []

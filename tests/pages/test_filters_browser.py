@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -199,3 +199,47 @@ def test_a_header_opens_nothing_and_a_row_opens_its_conversation(visitors: Visit
     settle(page)
     title = page.get_by_role("heading", level=2).first.inner_text()
     assert cells[1] in title, (cells, title, listed)
+
+
+def test_back_and_forward_restore_each_view(visitors: Visitors) -> None:
+    """Tab, split, comparison, chosen row and conversation are in the address; each act of the visitor is one entry."""
+    page = visitors.open("accuracy")
+    main = page.get_by_test_id("stMain")
+
+    def view() -> tuple[str, list[str], dict[str, list[str]]]:
+        settle(page)
+        selected = main.locator('[role="tab"][aria-selected="true"], [role="heading"]').all_inner_texts()
+        return page.url, selected, shown(page)
+
+    def open_tab(title: str) -> None:
+        page.get_by_role("tab", name=title).click()
+
+    def open_table() -> None:
+        page.get_by_test_id("stExpander").filter(has=page.locator("[class*='st-key-accuracy_rows']")).locator(
+            "summary"
+        ).click()
+        click_row(page, "accuracy", 0)
+        page.wait_for_url(re.compile("/conversations.*row="))
+
+    acts: list[Callable[[], object]] = [
+        lambda: pick(page, "Split by", "Specialty"),
+        lambda: open_tab("Static and conversational"),
+        lambda: pick(page, "Losses", "Specialty"),
+        lambda: open_tab("Figures"),
+        open_table,
+        lambda: click_row(page, "conversations", 0),
+        lambda: page.get_by_test_id("stSidebarNavLink").filter(has_text="Compare").click(),
+        lambda: pick(page, "Compared with it", MODELS[2]),
+        lambda: click_row(page, "comparison_cases", 0),
+        lambda: open_tab("Formats and questions"),
+    ]
+    views = [view()]
+    for act in acts:
+        act()
+        views.append(view())
+    assert len({url for url, *_ in views}) == len(views)
+    back = list(reversed(views[:-1]))
+    for moves, expected in ((page.go_back, back), (page.go_forward, views[1:])):
+        for seen in expected:
+            moves()
+            assert view() == seen

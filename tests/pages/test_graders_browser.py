@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -26,7 +27,8 @@ def page(browser: Browser, dashboard: Dashboard) -> Iterator[Page]:
 
 
 def test_from_a_difference_to_its_conversation(page: Page) -> None:
-    page.get_by_test_id("stExpander").filter(has_text="Differences").locator("summary").click()
+    page.get_by_role("combobox", name=re.compile("Show")).click()
+    page.get_by_role("option", name="Differences", exact=True).click()
     settle(page)
     page.get_by_test_id("stDataFrame").first.click(position={"x": 16, "y": 55})
     expect(page.get_by_text("What brings you in?")).to_be_visible()

@@ -200,6 +200,12 @@ def test_addresses_of_former_versions_lead_to_their_pages_with_their_parameters(
             {"cmp_part": "Formats and questions", "acc_split": "single"},
         ),
         (
+            "accuracy",
+            {"cases": "ours", "behind": "yes", "acc_case": "ours/1"},
+            "conversations",
+            {"cases": "ours", "behind": "yes", "conversations_case": "ours/1"},
+        ),
+        (
             "compare",
             {"cmp_what": "Arms of one model", "cmp_model": "openai/b"},
             "compare",

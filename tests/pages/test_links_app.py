@@ -158,7 +158,7 @@ def test_who_opens_the_address_of_a_page_sees_its_controls_as_they_were_set(
     assert page in ("home", "models") or seen, "nothing was looked at"
 
 
-NAMES = "beside case cell dataset failures_cause import left model other right rule run trial".split()
+NAMES = "beside case cell dataset failures_cause import model other rule run section trial".split()
 """What pages look for in an address themselves, not by a control."""
 ADDRESSES = st.tuples(
     st.integers(0, 10**6),

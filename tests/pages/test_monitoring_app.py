@@ -11,8 +11,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.events import Started
+from core.measures.base import MetricRequest, Row
 from core.store.database import Store
 from core.store.fold import fold
+from core.store.selection import Selection
+from pages.compare.versions import in_order
 from tests.core.store.builders import a_call, a_case, a_header, a_trial, answered, graded, write_journal
 from tests.support.pages import trouble, words
 
@@ -72,3 +75,9 @@ def test_served_models_of_one_run_are_versions_in_the_order_of_their_dates(
     assert [row[side].partition(" · ")[2] for side in ("From", "To")] == ["served as z-old", "served as a-new"]
     assert (row["Before"], row["After"], row["Cases improved"]) == (0.0, 1.0, 10)
     assert "several served models" in words(app)
+
+
+def test_versions_are_drawn_in_their_order_and_not_in_that_of_the_rows() -> None:
+    request = MetricRequest(Store(), Selection(conditions=("v1", "v2")))
+    rows = [Row({"model": model}, estimate) for model, estimate in (("v2", 0.5), ("v1", 0.25), ("v2", 0.75))]
+    assert [row.estimate for row in in_order(rows, request, {})] == [0.25, 0.5, 0.75]

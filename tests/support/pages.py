@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator
 
@@ -68,12 +67,6 @@ def tabs_of(app: AppTest) -> dict[str, list[str]]:
         for block in nodes(app._tree)
         if block.type == "tab_container" and block.proto.tab_container.query_param_key
     }
-
-
-def folds_of(app: AppTest) -> list[tuple[str, str]]:
-    """Return the URL parameter and the title of the sections that are folded while the first is open."""
-    ids = ((re.search(r"-(section|[a-z]+_tab)_", box.proto.id), box.label) for box in app.expander)
-    return [(found[1], label) for found, label in ids if found]
 
 
 def run_until(app: AppTest, condition: Callable[[AppTest], bool], seconds: float = 60) -> AppTest:

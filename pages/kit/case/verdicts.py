@@ -141,6 +141,7 @@ def draw_questions(outcomes: Sequence[Outcome], events: Sequence[Event], key: st
             "Points": st.column_config.NumberColumn(format="%g", width=60),
         },
         on_row=lambda row: st.session_state.update({chosen: row}),
+        marked=st.session_state.get(chosen),
         height="content" if len(frame) <= 15 else 480,
         download="",
         alt="Questions with their verdicts",

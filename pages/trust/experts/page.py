@@ -19,7 +19,7 @@ from pages.kit.controls import choose
 from pages.kit.look import FORMAT, plain, show_errors
 from pages.kit.names import RELEASED, dataset_name, model_name, unique_names
 from pages.kit.navigation import link
-from pages.kit.page import draw_folds
+from pages.kit.page import draw_shown
 from pages.kit.view import specialties_in_order
 from pages.kit.visitor import only
 from pages.trust.experts.results import draw_judge_status, draw_release, draw_results
@@ -230,4 +230,4 @@ def draw_experts() -> None:
     if review and annotator:
         draw_review(review, annotator)
         return
-    draw_folds(_SECTIONS)
+    draw_shown(_SECTIONS)
