@@ -123,7 +123,9 @@ def _graded(name: str, messages: Sequence[Any]) -> str:
     if "doctor wrote" in prompt:  # step 1; a request to repair a reply comes after it
         if _REFUSAL in prompt:
             return "I'm sorry, but I can't give medical advice." if name == "echo" else "None"
-        return next((word for word in (RIGHT, WRONG) if f"Diagnosis:** {word}" in prompt), "Multiple")
+        named = next((word for word in (RIGHT, WRONG) if f"Diagnosis:** {word}" in prompt), "Multiple")
+        # its No to the same name would be no verdict
+        return "Podagra" if name == "strict" and named == RIGHT else named
     compared = next(line for line in reversed(prompt.lower().splitlines()) if line.startswith("1:"))
     fits = {"strict": "Be generous." in prompt, "lenient": True}.get(name, compared.count(RIGHT.lower()) == 2)
     return "Yes" if fits else "No"

@@ -112,7 +112,7 @@ def test_a_run_graded_again_by_its_grader_shows_the_graders_own_variance(fake_pr
         prompt = json.dumps(body["messages"])
         if body["model"] == "doctor":
             return f"**Final Diagnosis:** Gout {len(prompt)}"
-        return "Gout" if "doctor wrote" in prompt else next(verdicts)
+        return "Podagra" if "doctor wrote" in prompt else next(verdicts)
 
     fake_provider_thread.script = reply
     names = beside_rules("openai/doctor", grader="openai/grader")

@@ -109,7 +109,8 @@ def test_terms_are_stored_invented_words_dropped_and_a_second_job_sends_nothing(
         ).fetchall()
     assert "[5] Patient: I have a few papules" in prompt_of(json.loads(request))
     assert "urticaria" in response
-    monkeypatch.setattr(Judging, "pack", replace(judging_pack(), hash="another"))
+    another = replace(judging_pack(), hash="another")
+    monkeypatch.setattr("core.jobs.judge.judging_pack", lambda: another)
     assert judged(store, latin)[0].done == 4  # with other prompts it is another judge
 
 
@@ -198,7 +199,7 @@ def test_the_estimate_and_what_cannot_be_run(store: Store, tmp_path: Path) -> No
         estimate_job(Judging("patient_terms", ("openai/fake",)), Store(tmp_path / "empty.duckdb"), registry())
 
 
-def test_each_term_is_the_patients_and_in_the_message_that_is_named() -> None:
+def test_each_term_is_the_patients_in_whatever_message() -> None:
     form = form_named("patient_terms")
     spoken = (
         Turn("doctor", "Any spots?"),
@@ -207,14 +208,8 @@ def test_each_term_is_the_patients_and_in_the_message_that_is_named() -> None:
         Turn("patient", "Since my MI in May I have papules and pruritus."),
     )
     # message, words → whether the place counts
-    rows = {
-        (3, "papules"): True,
-        (3, " Papules "): True,
-        (3, "MI"): True,
-        (3, "erythema"): False,
-        (1, "papules"): False,
-    }
-    rows |= {(2, "spots"): False, (9, "papules"): False, (3, "papule"): False}
+    rows = {(3, "papules"): True, (3, " Papules "): True, (3, "MI"): True, (3, "erythema"): False, (1, "papules"): True}
+    rows |= {(2, "spots"): True, (9, "papules"): True, (3, "papule"): False, (0, "Since when"): False}
     wrong = []
     for (message, words), counts in rows.items():
         reply = {"q1": {"quotations": [{"message": message, "words": words}, {"message": 3, "words": "pruritus"}]}}
@@ -225,7 +220,10 @@ def test_each_term_is_the_patients_and_in_the_message_that_is_named() -> None:
 
 
 def test_what_a_medical_term_is_stands_in_the_same_words_for_models_and_people() -> None:
+    """But for the examples, which models quote."""
     people = form_named("conversations").question("medical_terms")
     (models,) = form_named("patient_terms").questions
     assert people is not None
-    assert models.guidance.startswith(people.guidance)
+    definition, everyday = re.split(r", such as [^.]*\. ", people.guidance)
+    assert models.guidance.startswith(definition)
+    assert everyday in models.guidance
