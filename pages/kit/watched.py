@@ -158,8 +158,6 @@ def _draw_side(watched: WatchedSession, *, alone: bool, large: bool) -> None:
         draw_seat(session, fw or framework(), sending)
         if (unit := session.unit) is not None:
             draw_reused_replies(unit.remembered, unit.unused if unit.calls > unit.remembered else 0)
-    with side if large else main:
-        draw_given_answers(session, events, fw)
     with side:
         if not large:
             draw_figures(session, events, fw)
@@ -173,6 +171,8 @@ def _draw_side(watched: WatchedSession, *, alone: bool, large: bool) -> None:
                 _draw_facts(case, watched)
                 expanded = session.running and session.meta.get("patient") == "human" and not watched.profiled
                 draw_case(case, open_=expanded, profiled=watched.profiled, pictures_seen=was_shown(events))
+    with side if large else main:
+        draw_given_answers(session, events, fw)
     if (last_message := st.session_state.get(sending)) is not None:
         st.session_state[sending] = (*last_message[:2], last_message[2] or time.monotonic())
 
