@@ -567,7 +567,7 @@ SITUATIONS = (
         says("python -m core run"),
         "report graders",
         status(1),
-        says("multi_turn:frq"),
+        says("a campaign needs free responses"),
         "report memorisation",
         status(1),
         says("python -m core job completions"),
