@@ -6,6 +6,8 @@ trials of different cases. Both looks and the number of further cases are those 
 cannot tell after its first look is extended to the number of cases that it states, or ends there if it states none.
 
 False: *better* at a true difference of 0 or below; *not worse* at −margin or below; *worse* at −margin or above.
+That *not worse* needs a present doctor above the margin, and verdicts, only takes decisions away, and is not simulated:
+at these accuracies it concerns fewer than one study in a thousand.
 Decided: studies that decide in either look. Extended: of those that are extended, how many decide then.
 """
 

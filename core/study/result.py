@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from statistics import mean
 from typing import NamedTuple
 
 from core.errors import AnamnesisError
@@ -138,11 +139,11 @@ def study_result(
     if unfinished := [side.run.run_id for pair in looks[1:] for side in pair if side.run.state != "complete"]:
         looks, waiting = looks[:1], f"The extension waits for {' and '.join(unfinished)}."
     notes = {waiting: Note("extension", waiting, "high")} if waiting else {}
-    obstacle, judge = _changed_parts(looks), ""
+    obstacle, judged_by = _changed_parts(looks), ""
     totals: list[Sequence[CaseTotals]] = []
     for pair in looks:
         gated = gate(store, *pair, rule)
-        judge = judge or gated.judge
+        judged_by = judged_by or gated.judge
         notes |= {note.text: note for note in gated.notes if note.kind not in _NOT_OF_A_STUDY}
         too_many = next((note.text for note in gated.notes if note.kind == TOO_MANY), "")
         obstacle = obstacle or too_many or ("" if gated.comparison else gated.reason)
@@ -153,8 +154,8 @@ def study_result(
     decision = decide(*([case.change for case in look] for look in by_look), margin=rule.margin)
     cases = tuple(sorted(by_look[-1], key=lambda case: (case.change, case.case)))
     if decision.verdict == "not worse":
-        means = (sum(case.new for case in cases), sum(case.present for case in cases))
-        obstacle = obstacle or no_sign_of_quality(*(total / len(cases) for total in means), rule.margin)
+        new_mean, present_mean = mean(case.new for case in cases), mean(case.present for case in cases)
+        obstacle = obstacle or no_sign_of_quality(new_mean, present_mean, rule.margin)
     new_runs, present_runs = (tuple(pair[place].run.run_id for pair in looks) for place in (0, 1))
     doctors = sides.new.run.doctor, sides.present.run.doctor
     if doctors[0] == doctors[1]:
@@ -167,7 +168,7 @@ def study_result(
         decision,
         cases,
         tuple(_to_read(store, cases, new_runs)),
-        judge,
+        judged_by,
         obstacle,
         tuple(notes.values()),
     )

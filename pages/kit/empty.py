@@ -3,7 +3,9 @@
 import streamlit as st
 
 from core.errors import AnamnesisError
-from core.frameworks.starts import Missing, Start
+from core.frameworks.starts import CAMPAIGN, Missing, Start
+from core.store.queries.run_cases import without_case
+from pages.kit.cached import ask
 from pages.kit.look import plain
 from pages.kit.navigation import PARTS, link
 from pages.kit.notes import with_commands
@@ -20,6 +22,14 @@ def draw_empty(sentence: str, *starts: Start, icon: str = "info") -> None:
         with st.container(horizontal=True, gap="small"):
             for start in elsewhere:
                 link(start.page, start.title, start.icon, **start.query)
+    if CAMPAIGN in starts and ask(without_case):  # what a campaign would fill needs a case
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.caption(
+                "Imported conversations have answers once a vignette and a right answer are attached by id; rubrics "
+                "compare them without."
+            )
+            link("conversations", "Attach cases", "attach_file", conversations_part="Import")
+            link("rubrics", "Scores by rubrics", "rule")
 
 
 def draw_error(error: AnamnesisError) -> None:

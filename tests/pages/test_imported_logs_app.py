@@ -78,3 +78,5 @@ def test_conversations_of_a_table_are_imported_by_clicks(database: object, open_
         (stored,) = conversations(cursor, Selection(origins=("imported",)))
     assert (stored.doctor, stored.case_key) == ("imported/pilot", "conversations/c1")
     assert button(app, "Attach its cases by id").disabled
+    for page in ("accuracy", "graders"):
+        assert "once a vignette and a right answer are attached" in words(open_page(page)), page
