@@ -56,8 +56,8 @@ def gate_command(
                 raise UsageError(f"There is no {wrong[0]!r}: choose among {', '.join(allowed)}.")
         if arm and metric:
             raise UsageError("A gate has one outcome: --arm or --metric.")
-        may_differ = (*UNDER_TEST, *parts)
-        rule = rule_of(new, reference, arm or metric, margin, breaks=tuple(breaks or ()), under_test=may_differ)
+        differing = (*UNDER_TEST, *parts)
+        rule = rule_of(new, reference, arm or metric, margin, breaks=tuple(breaks or ()), under_test=differing)
         result = gate(store, new, reference, rule)
     except AnamnesisError as error:
         print(f"Cannot say: {error}", file=sys.stderr)

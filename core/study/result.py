@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import mean
 from typing import NamedTuple
 
 from core.errors import AnamnesisError
@@ -154,8 +154,8 @@ def study_result(
     decision = decide(*([case.change for case in look] for look in by_look), margin=rule.margin)
     cases = tuple(sorted(by_look[-1], key=lambda case: (case.change, case.case)))
     if decision.verdict == "not worse":
-        scores, of_present = ([getattr(case, side) for case in cases] for side in ("new", "present"))
-        obstacle = obstacle or no_sign_of_quality(fmean(scores), fmean(of_present), rule.margin)
+        new_mean, present_mean = mean(case.new for case in cases), mean(case.present for case in cases)
+        obstacle = obstacle or no_sign_of_quality(new_mean, present_mean, rule.margin)
     new_runs, present_runs = (tuple(pair[place].run.run_id for pair in looks) for place in (0, 1))
     doctors = sides.new.run.doctor, sides.present.run.doctor
     if doctors[0] == doctors[1]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from core.events import Ended, Finished, Started, Utterance
+from core.events import Ended, Event, Finished, Started, Utterance
 from core.journal import RUBRIC_SCORES, Hypothesis, StatedJudge
 from core.judging.judgement import Judge, Judgement
 from core.judging.rubric import rubric_of, version_of
@@ -37,8 +37,8 @@ def two_runs(store: Store) -> None:
         lines = []
         for number in ALL:
             trial_id, case_key = f"{run_id}/{number}", f"ours/{number}"
-            turns = [Utterance(turn=turn, role=role, text="So.") for turn, role in enumerate(("doctor", "patient"))]  # type: ignore[arg-type]
-            events = [
+            turns = [Utterance(turn=turn, role=role, text="So.") for turn, role in enumerate(("doctor", "patient"))]
+            events: list[Event] = [
                 Started(trial_id=trial_id, case_key=case_key, trial=0, seed=1, at=1.0),
                 *turns,
                 Ended(reason="final_diagnosis", doctor_turns=1),
