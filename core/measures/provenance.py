@@ -15,10 +15,11 @@ from core.store.queries.runs import Run
 _NOT_SETTINGS = frozenset(
     (
         "folder prompts prompts_by_seat max_messages images base_url own_address addresses solver staff extends "
-        "first_trial"
+        "first_trial cases_attached_at"
     ).split()
 )
-"""Stored settings that are not listed: notes of an import, the run that a run extends, and what has separate lines."""
+"""Stored settings that are not listed: notes and times of an import, the run that a run extends, and what has separate
+lines."""
 _HASH = 8
 UNKNOWN = "not recorded"
 NO_PLAYER = "nobody"

@@ -21,9 +21,11 @@ from core.cli.app import main
 from core.datasets.select import cases_of
 from core.errors import AnamnesisError
 from core.interchange.conversation_import import attach_cases, cases_by_id
+from core.journal import RUBRIC_SCORES
 from core.judging.form import Form
 from core.measures.base import MetricRequest, Row
 from core.measures.registry import metrics
+from core.report.gate import GateRule, gate, run_side
 from core.reviews.reviewing import plan_review, unblind
 from core.reviews.rubrics import any_form
 from core.reviews.state import state_of
@@ -390,6 +392,9 @@ def cases_attached(folder: Path, store: Store) -> Iterator[Checked]:
     main(["data", "label-file", "theirs", str(folder / "late.csv")])
     again = {run: attach_cases(store, run, cases_by_id(cases_of("theirs"))) for run in runs_of(store).values()}
     yield Checked("attached again", [0] * len(again), list(again.values()))
+    new, old = (run_side(store, run) for run in runs_of(store, "pilot.csv").values())
+    notes = gate(store, new, old, GateRule(RUBRIC_SCORES)).notes
+    yield Checked("what else differs", [], [note.text for note in notes if note.kind == "settings"])
     yield from urgency(store, labelled=True)
     yield Checked("regrade", 0, main(["job", "regrade", "--grader", "reference/names", *named(runs_of(store))]))
     for files, cases in FILES.items():
