@@ -154,22 +154,33 @@ _FORMER_LABELS = {
     "Volunteered": "volunteered",
 }
 """Label of an earlier version in an address → value."""
+_LIMIT = re.compile(r"at most (\d+) (?:messages|questions|turns)|no message limit")
+"""The limit in the name of a condition: *cap 30*, or *no cap*, in addresses of earlier versions."""
+
+
+def _former(label: str) -> str:
+    return _LIMIT.sub(lambda limit: f"cap {limit[1]}" if limit[1] else "no cap", label)
 
 
 def _linked(
     options: Sequence[_Option], key: str, names: Mapping[Any, str] | Callable[[Any], str] | None
 ) -> list[_Option]:
     """Return the options in the URL if a link names one of them by its value, or by its label of an earlier version."""
-    if key in st.session_state or names is None:
+    if key in st.session_state:
         return []
-    labels = {(names(option) if callable(names) else names.get(option, str(option))): option for option in options}
-    by_value = {str(option): option for option in options}
+    name = _namer(names)
+    labels = {name(option): option for option in options}
+    by_value = {str(option): option for option in options} | {_former(label): labels[label] for label in labels}
     by_value |= {label: by_value[value] for label, value in _FORMER_LABELS.items() if value in by_value}
     requested = st.query_params.get_all(key)
     if not any(value in by_value and value not in labels for value in requested):
         return []
     either = {**by_value, **labels}
     return [either[value] for value in requested if value in either]
+
+
+def _namer(names: Mapping[Any, str] | Callable[[Any], str] | None) -> Callable[[Any], str]:
+    return str if names is None else names if callable(names) else lambda option: names.get(option, str(option))
 
 
 def _shared(
@@ -185,9 +196,9 @@ def _shared(
     persist: bool,
 ) -> dict[str, Any]:
     """Return the arguments that all control shapes share, and note URL values that are no options."""
-    name = str if names is None else names if callable(names) else lambda option: names.get(option, str(option))
+    name = _namer(names)
     requested = set(filter(None, st.query_params.get_all(key))) if bound else ()
-    valid = {*map(name, options), *map(str, options)}
+    valid = {*map(name, options), *map(str, options), *(_former(name(option)) for option in options)}
     if requested and (unknown := sorted(requested - valid)):
         st.session_state.setdefault(UNKNOWN, {})[key] = f"{label.lower()} “{'”, “'.join(unknown)}”"
     return {

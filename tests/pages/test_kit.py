@@ -320,3 +320,19 @@ def test_only_the_functions_that_say_why_disable_a_control() -> None:
         )  # read-only
     ]
     assert silent == []
+
+
+def test_the_name_of_a_condition_in_an_address_of_an_earlier_version_is_known() -> None:
+    def app() -> None:
+        import streamlit as st
+
+        from pages.kit.controls import UNKNOWN, choose_several
+
+        conditions = ["gpt-4 · at most 30 messages", "gpt-4 · at most 4 questions", "gpt-4 · no message limit"]
+        st.text(" + ".join(choose_several("Models", conditions, "models")))
+        st.text(str(st.session_state.get(UNKNOWN)))
+
+    page = AppTest.from_function(app)
+    page.query_params["models"] = ["gpt-4 · cap 4", "gpt-4 · no cap"]
+    chosen, unknown = page.run().text
+    assert (chosen.value, unknown.value) == ("gpt-4 · at most 4 questions + gpt-4 · no message limit", "None")
