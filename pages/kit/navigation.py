@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import parse_qs
 
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from core import access, paths
 from pages.kit.controls import UNKNOWN
@@ -175,6 +177,12 @@ def navigation() -> StreamlitPage:
     if st.session_state.get("_page") != page.url_path:
         st.session_state["_page"] = page.url_path
         st.session_state.pop(UNKNOWN, None)  # belongs to the previous page
+        context = get_script_run_ctx()
+        if context and context.is_history_navigation:
+            # Streamlit takes a parameter that both pages have from the address, as if it were the previous page's.
+            st.query_params.from_dict(parse_qs(context.query_string))
+            with context.session_state.query_params() as parameters:
+                parameters.set_initial_query_params(context.query_string)
     # No page icons: the browser would fetch a Material icon for its tab from a font server.
     st.set_page_config(page_title=f"{page.title} · Anamnesis", page_icon=ICON, layout="wide")
     st.logo(ICON, size="large")

@@ -12,6 +12,7 @@ from core.events import Ended, Finished, Utterance
 from core.store.database import Store
 from core.store.fold import fold
 from tests.core.store.builders import ARMS, a_case, a_header, a_trial, answered, graded, write_journal
+from tests.pages.test_accessibility_browser import drawn
 from tests.support.browsing import Visitors, visiting
 from tests.support.dashboard import SOON, Dashboard, settle
 
@@ -207,17 +208,18 @@ def test_back_and_forward_restore_each_view(visitors: Visitors) -> None:
     main = page.get_by_test_id("stMain")
 
     def view() -> tuple[str, list[str], dict[str, list[str]]]:
-        settle(page)
+        drawn(page)
         selected = main.locator('[role="tab"][aria-selected="true"], [role="heading"]').all_inner_texts()
         return page.url, selected, shown(page)
 
     def open_tab(title: str) -> None:
         page.get_by_role("tab", name=title).click()
 
-    def open_table() -> None:
-        page.get_by_test_id("stExpander").filter(has=page.locator("[class*='st-key-accuracy_rows']")).locator(
-            "summary"
-        ).click()
+    def open_page(title: str) -> None:
+        page.get_by_test_id("stSidebarNavLink").filter(has_text=title).click()
+
+    def open_row_behind_figure() -> None:
+        page.get_by_test_id("stExpander").filter(has=table(page, "accuracy")).locator("summary").click()
         click_row(page, "accuracy", 0)
         page.wait_for_url(re.compile("/conversations.*row="))
 
@@ -226,20 +228,23 @@ def test_back_and_forward_restore_each_view(visitors: Visitors) -> None:
         lambda: open_tab("Static and conversational"),
         lambda: pick(page, "Losses", "Specialty"),
         lambda: open_tab("Figures"),
-        open_table,
+        open_row_behind_figure,
         lambda: click_row(page, "conversations", 0),
-        lambda: page.get_by_test_id("stSidebarNavLink").filter(has_text="Compare").click(),
+        lambda: open_page("Compare"),
         lambda: pick(page, "Compared with it", MODELS[2]),
+        lambda: click_row(page, "comparison", 2),
         lambda: click_row(page, "comparison_cases", 0),
         lambda: open_tab("Formats and questions"),
+        lambda: pick(page, "Models", MODELS[0]),
+        lambda: open_page("Quality"),
+        lambda: pick(page, "Show", "Comparison"),
     ]
     views = [view()]
     for act in acts:
         act()
         views.append(view())
-    assert len({url for url, *_ in views}) == len(views)
-    back = list(reversed(views[:-1]))
-    for moves, expected in ((page.go_back, back), (page.go_forward, views[1:])):
+        assert views[-1][0] != views[-2][0]
+    for move, expected in ((page.go_back, views[-2::-1]), (page.go_forward, views[1:])):
         for seen in expected:
-            moves()
+            move()
             assert view() == seen
