@@ -159,7 +159,7 @@ def first_to_second_mistral(visit: Visit) -> Locator:
 
 def where_graders_contradict_themselves(visit: Visit) -> Locator:
     visit.menu("Trust")
-    visit.click(visit.page.get_by_test_id("stExpander").locator("summary").filter(has_text="Contradictions"))
+    visit.choose("Show", "Contradictions")
     return visit.figure("graders_flips")
 
 
@@ -168,7 +168,11 @@ def cases_that_every_model_failed(visit: Visit) -> Locator:
     visit.menu("Conversations")
     rows.wait_for()
     before = rows.get_attribute("class")
-    visit.choose("Models on the case", "All wrong")
+    visit.click(
+        visit.page.get_by_test_id("stMain")
+        .get_by_role("radio", name="All wrong")
+        .or_(visit.page.get_by_test_id("stMain").get_by_role("button", name="All wrong"))
+    )
     visit.page.wait_for_function(
         "before => [...document.querySelectorAll('[class*=st-key-case_matrix_rows]')]"
         ".every(rows => rows.className != before)",
