@@ -72,7 +72,7 @@ def _offers() -> dict[str, tuple[CaseSetOptions, tuple[str, ...]]]:
     return {name: offer for _, name, offer in sorted(offers, key=lambda each: -each[0])}
 
 
-def _ask_panel(names: Names) -> dict[str, Any]:
+def _ask_panel(names: Names, row: FilterRow) -> dict[str, Any]:
     panel = choose_several(
         "Panel",
         list(names),
@@ -81,13 +81,14 @@ def _ask_panel(names: Names) -> dict[str, Any]:
         help="An answer is right if more than half of the panel say so. Ties and answers that not all members judged "
         "are excluded and counted.",
         placeholder="Choose at least two graders",
+        where=row.popover(),
     )
     if len(panel) == 1:
         st.info("A panel needs at least two graders; an odd number cannot tie.")
     return {"panel": ",".join(panel) if len(panel) > 1 else None}
 
 
-def _ask_pair(names: Names) -> dict[str, Any]:
+def _ask_pair(names: Names, _row: FilterRow) -> dict[str, Any]:
     pairs = {",".join(pair): " and ".join(names[grader] for grader in pair) for pair in combinations(names, 2)}
     pairs[_NEWEST] = "The newest verdict of any grader, and the one before it"
     pair = choose("Compare", list(pairs), "graders_pair", names=pairs)
@@ -97,12 +98,13 @@ def _ask_pair(names: Names) -> dict[str, Any]:
 def _draw_tab(
     selection: Selection,
     names: Names,
+    row: FilterRow,
     *,
     sections: Mapping[str, Section],
-    ask_options: Callable[[Names], dict[str, Any]] | None = None,
+    ask_options: Callable[[Names, FilterRow], dict[str, Any]] | None = None,
 ) -> None:
     """Draw sections by their keys; ``ask_options`` asks for further options of their metric."""
-    options = {"graders": ",".join(names), **(ask_options(names) if ask_options else {})}
+    options = {"graders": ",".join(names), **(ask_options(names, row) if ask_options else {})}
     groups = [*permutations(names, 2), tuple(names)]  # the metric orders graders by their answers
     in_words = {", ".join(group): " · ".join(names[grader] for grader in group) for group in groups}
     words = {**in_words, **names, PANEL: "Panel (majority)"}
@@ -110,14 +112,14 @@ def _draw_tab(
         draw_section(section, selection, options=options, names=words, name=f"graders_{key}", titled=number > 0)
 
 
-def _draw_choices(selection: Selection, names: Names) -> None:
+def _draw_choices(selection: Selection, names: Names, _row: FilterRow) -> None:
     selection = replace(selection, question_types=None)  # the page's filter offers free responses only
     if draw_section(CHOICES_AGREEMENT, selection, names=names, name="graders_choices") is not None:
         nothing = "The grader and the rules agree on every answer."
         draw_section(CHOICES_DIFFERENCES, selection, names=names, name="graders_differing_choices", empty=nothing)
 
 
-def _draw_regrading(_selection: Selection, _names: Names) -> None:
+def _draw_regrading(_selection: Selection, _names: Names, _row: FilterRow) -> None:
     """Draw the form for grading again, or the progress while it runs."""
     if draw_job(Regrading, "graders_again"):
         return
@@ -175,7 +177,7 @@ def _draw_regrading(_selection: Selection, _names: Names) -> None:
         draw_start(job, "Grade again", "rule", "graders_again_start", budget)
 
 
-_SECTIONS: Mapping[str, Callable[[Selection, Names], None]] = {
+_SECTIONS: Mapping[str, Callable[[Selection, Names, FilterRow], None]] = {
     "Agreement": partial(_draw_tab, sections={"agreement": AGREEMENT, "held": JUDGED}),
     "Accuracy by grader": partial(_draw_tab, sections={"accuracy": ACCURACY}, ask_options=_ask_panel),
     "Differences": partial(_draw_tab, sections={"differences": DIFFERENCES, "crossed": CROSSED}, ask_options=_ask_pair),
@@ -196,7 +198,7 @@ def draw_graders() -> None:
             icon="rule",
         )
         return
-    row = FilterRow()
+    row = FilterRow(graders_panel=None)
     of_sets = {name: offer for name, (offer, _) in offers.items()}
     selection = ask_selection(of_sets, "models", "formats", "questions", row=row)
     (case_set,) = selection.case_sets or ("",)
@@ -205,4 +207,4 @@ def draw_graders() -> None:
     with row.own:
         chosen = choose_several("Graders", list(names), "graders_shown", names=names, width=224)
     of_chosen = {grader: name for grader, name in names.items() if grader in (chosen or names)}
-    draw_shown(_SECTIONS, selection, of_chosen, where=row.own)
+    draw_shown(_SECTIONS, selection, of_chosen, row, where=row.own)
