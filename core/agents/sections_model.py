@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
+from typing import Annotated
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, create_model
 
 from core.asking.ask import Parsed, Request, ask, not_copied, read_json
 from core.asking.calls import Voice
@@ -44,6 +45,12 @@ class _Reply(BaseModel):
     sections: list[_Sorted]
 
 
+def reply_form(vignette: str) -> type[BaseModel]:
+    """Return the form of a reply with at most two entries for each sentence: a small model repeats the last one."""
+    most = Field(max_length=2 * len(sentences(vignette)))
+    return create_model("Reply", sections=(Annotated[list[_Sorted], most], ...))
+
+
 async def split_by_model(voice: Voice, pack: PromptPack, vignette: str) -> AsyncIterator[Token | Called | SplitByModel]:
     """Yield the calls, then ``SplitByModel``.
 
@@ -55,7 +62,9 @@ async def split_by_model(voice: Voice, pack: PromptPack, vignette: str) -> Async
     if "sections" not in pack.prompts:
         raise UsageError(f"The prompts {pack.name} have no sections.md: add one, or split the vignette by rule.")
     prompt = instruction_part(pack, "sections", vignette=vignette, sections=list(VIGNETTE_SECTIONS))
-    request = Request("sections", [prompt], "profiler", "profile", lambda text: read_split(text, vignette), form=_Reply)
+    request = Request(
+        "sections", [prompt], "profiler", "profile", lambda text: read_split(text, vignette), form=reply_form(vignette)
+    )
     async for item in ask(voice, pack, request):
         if not isinstance(item, Parsed):
             yield item

@@ -112,7 +112,9 @@ async def ask(voice: Voice, pack: PromptPack, request: Request[T]) -> AsyncItera
         except ValueError as error:  # pydantic's and json's errors are ValueErrors
             fault = fault_of(error, "the reply")
         if reply.cut:
-            fault += f"; it was cut off at its limit of {limit or 'so many'} tokens"
+            cut = f"it was cut off at its limit of {limit or 'so many'} tokens"
+            # what is missing from an object without its end is no fault that the model can mend
+            fault = f"{cut}: write less" if request.form else f"{fault}; {cut}"
         if reply.text == before:
             break
         messages += [

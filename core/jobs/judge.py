@@ -209,7 +209,7 @@ class Judging(AskJob[ItemToJudge]):
             reasons = "; ".join(f"{n:,} are left out: {reason}" for reason, n in left_out.items())
             raise Missing(f"No judge can be asked about these items. {reasons}.", CAMPAIGN)
         models = list(dict.fromkeys(item.judge.name for part in parts for item in part.todo)) or [
-            judge.name for judge in judges
+            judge.name for judge in judges if judge.name != DOCTOR
         ]
         return JobPlan(", ".join(dict.fromkeys(judge.name for judge in judges)), parts, kept, models, left_out)
 

@@ -38,6 +38,7 @@ _MOST_PLACES = 40
 """Places of a question that asks for all of them."""
 _MOST_CHARACTERS = 1_000
 OF_CASE = -1
+"""Number of the message of a quotation from the case."""
 _WHOSE: Mapping[Evidence, str] = {
     "doctor": "doctor",
     "patient": "patient",
@@ -45,7 +46,6 @@ _WHOSE: Mapping[Evidence, str] = {
     "response": "answer that was given",
 }
 """Evidence of one source → its name in the instruction."""
-"""Number of the message of a quotation from the case."""
 _PROFILE_PARTS = {
     "demographics": "Demographics",
     "basic": "Known to the patient",

@@ -27,7 +27,7 @@ from core.measures.condition_notes import Arm, Basis, in_order, notes_of, read_b
 from core.measures.extent import changed_keys
 from core.stats.power import detectable_effect
 from core.store.database import Store
-from core.store.queries.judgements import answers_given
+from core.store.queries.judgements import answers_given, same_words
 from core.store.queries.run_cases import Extent, count_trials
 from core.store.queries.scores import unmeasured
 from core.store.selection import Selection, conditions, sample_size
@@ -98,18 +98,27 @@ def read_given(
         return answers_given(cursor, forms, selection)
 
 
+def read_same_words(
+    store: Store, forms: tuple[str, ...], selection: Selection
+) -> dict[tuple[str, Judge], tuple[float, int]]:
+    with store.read() as cursor:
+        return same_words(cursor, forms, selection)
+
+
 ENOUGH_ANSWERS = 10
 """Answers from which it is worth a warning that all are the same."""
 
 
 def judge_notes(request: MetricRequest) -> Iterator[Note]:
-    """Yield a note on each judge behind the rows that gives the same answer to a question about every item.
+    """Yield a note on each judge behind the rows that answers without reading.
 
-    The criteria of a rubric, and the facts of cases, count together: of one of them that may well be right.
+    It gives the same answer to a question about every item (the criteria of a rubric, and the facts of cases, count
+    together: of one of them that may well be right), or quotes the same words for most questions about an item.
     """
     counts: dict[tuple[Judge, str], dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     selection = replace(request.selection, pooled=False)
-    for (form, question, judge), given in request.read(read_given, tuple(sorted(request.judges)), selection).items():
+    by_forms = tuple(sorted(request.judges))
+    for (form, question, judge), given in request.read(read_given, by_forms, selection).items():
         declared = forms().get(form)
         asked = declared.question(question) if declared else None
         if judge in request.judges[form] and (asked is None or asked.options):
@@ -118,10 +127,20 @@ def judge_notes(request: MetricRequest) -> Iterator[Note]:
     for (judge, form), by_question in counts.items():
         for question, values in by_question.items():
             if len(values) == 1 and values.total() >= ENOUGH_ANSWERS:
-                who = f"{judge.name} (prompts {judge.prompt_hash[:6]})"
                 about = form if question == form else f"{form}, {question}"
-                text = f"{who} answers “{next(iter(values))}” to {about} in all of {values.total():,} answers."
+                text = f"{_who(judge)} answers “{next(iter(values))}” to {about} in all of {values.total():,} answers."
                 yield Note("judge", text, "high", "trust")
+    for (form, judge), (share, answers) in request.read(read_same_words, by_forms, selection).items():
+        if judge in request.judges[form] and share > 0.5 and answers >= ENOUGH_ANSWERS:
+            text = (
+                f"{_who(judge)} quotes the same words for {share:.0%} of its answers about an item to {form}: it may "
+                "not have looked for each."
+            )
+            yield Note("judge", text, "high", "trust")
+
+
+def _who(judge: Judge) -> str:
+    return f"{judge.name} (prompts {judge.prompt_hash[:6]})"
 
 
 _NARROWING = {

@@ -64,12 +64,20 @@ def request_body(spec: ModelSpec, messages: Sequence[Message], sampling: Samplin
     return {"model": spec.model_id, "messages": stored, "stream": True, **sent, **extra}
 
 
+_MOST_ENTRIES = 80
+"""More than a case has facts or topics."""
+
+
 class _StrictSchema(GenerateJsonSchema):
     """Schemas as strict servers demand them: every field is required, and there are no others.
 
     A field with a default is sent with the value that stands for its absence. Lengths of texts are left out, because
-    strict servers refuse them; the reader checks them.
+    strict servers refuse them; the reader checks them. Every list has a limit, because a small model repeats an entry
+    until its tokens end.
     """
+
+    def list_schema(self, schema: core_schema.ListSchema) -> JsonSchemaValue:
+        return {"maxItems": _MOST_ENTRIES, **super().list_schema(schema)}
 
     def field_is_required(self, field: Any, total: bool) -> bool:
         return True

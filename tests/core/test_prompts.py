@@ -320,7 +320,7 @@ FORMS: dict[tuple[str, str], type[BaseModel]] = {
     ("automedic", "profile"): profiler._Proposed,
     ("craftmd", "belief"): BeliefReply,
     ("craftmd", "facts"): fact_splitter._Split,
-    ("craftmd", "sections"): sections_model._Reply,
+    ("craftmd", "sections"): sections_model.reply_form("He coughs."),
     ("items", "items"): items._Reply,
     ("openings", "opening"): openings._Reply,
 }

@@ -64,3 +64,10 @@ def model(models_file: Path, request: pytest.FixtureRequest) -> str:
     if not os.environ.get("ANAMNESIS_FETCH"):
         pytest.skip("no real model: ANAMNESIS_REAL is the address of an OpenAI-compatible server, such as …:8000/v1")
     return str(request.getfixturevalue("local_model"))
+
+
+@pytest.fixture(scope="module")
+def doctors(model: str) -> list[str]:
+    """The model and, at an address, a second name of it: two doctors on one case are a pair."""
+    address = os.environ.get("ANAMNESIS_REAL")
+    return [model, add(Entry("again", model_id=offered(address)[0], address=address))] if address else [model]

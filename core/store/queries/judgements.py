@@ -184,6 +184,22 @@ def answers_given(
     return dict(counts)
 
 
+def same_words(
+    cursor: duckdb.DuckDBPyConnection, forms: Collection[str], selection: Selection
+) -> dict[tuple[str, Judge], tuple[float, int]]:
+    """Return (form, judge) → the share of an item's answers that rest on the same words, and the number of answers.
+
+    The share (0 to 1) is the mean over items with at least ``_MANY`` valid answers that have a quotation; what counts
+    is the first quotation of an answer by a model, and of these the words that most answers have.
+    """
+    select(cursor, selection)
+    rows = cursor.execute(_SAME_WORDS, {"forms": list(forms), "many": _MANY}).fetchall()
+    return {
+        (form, Judge(name, "model", prompts, together)): (share, answers)
+        for form, name, prompts, together, share, answers in rows
+    }
+
+
 def judged_keys(cursor: duckdb.DuckDBPyConnection, form: str, judge: Judge, subjects: Iterable[str]) -> set[JudgedKey]:
     """Return what a judge has answered of a form, void answers included; of a rubric, in whatever rubric."""
     is_rubric = form.startswith(RUBRIC)
@@ -252,6 +268,19 @@ _JUDGEMENTS = f"""
 _GIVEN = """
     SELECT form, question, judge, prompt_hash, together, value, count(*)
     FROM ({newest}) WHERE repeat = 1 AND value IS NOT NULL AND NOT void GROUP BY ALL"""
+_MANY = 6
+_SAME_WORDS = """
+    WITH by_words AS (
+        SELECT form, judge, prompt_hash, together, subject, count(*) AS answers
+        FROM judgements SEMI JOIN chosen USING (trial_id)
+        WHERE list_contains($forms, form) AND judge_kind = 'model' AND repeat = 1 AND value IS NOT NULL AND NOT void
+        GROUP BY form, judge, prompt_hash, together, subject, quotations->>'$[0].words'
+        HAVING quotations->>'$[0].words' IS NOT NULL
+    ), of_items AS (
+        SELECT form, judge, prompt_hash, together, max(answers) / sum(answers) AS share, sum(answers) AS answers
+        FROM by_words GROUP BY form, judge, prompt_hash, together, subject HAVING sum(answers) >= $many
+    )
+    SELECT form, judge, prompt_hash, together, avg(share), sum(answers)::BIGINT FROM of_items GROUP BY ALL"""
 _JUDGED = """
     SELECT DISTINCT subject, question, against, repeat FROM judgements
     WHERE {same} AND judge = $name AND judge_kind = $kind AND prompt_hash = $prompt_hash AND together = $together

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from core.judging.judgement import Judge, Judgement, Quotation
 from core.measures import agreement, calibration, preferences
 from core.measures.base import Metric, MetricRequest, Row
 from core.measures.experts.ratings import report as ratings
-from core.measures.notes import result_of
+from core.measures.notes import judge_notes, result_of
 from core.reviews.reviewing import plan_review, unblind
 from core.stats.calibrated import JudgedItem
 from core.store.database import Store
@@ -282,6 +282,40 @@ def test_a_judge_that_says_one_thing_only_or_fails_its_check_is_in_no_figure_wit
     assert f"{FAILED_CHECK} 12" in str(request.notes)
     status = {(row["judge"], row["question"]): row["fails_its_check"] for row in rows(reviewed, part="status")}
     assert [place for place, fails in status.items() if fails] == [("openai/j", "Polite")]
+
+
+def test_a_judge_that_quotes_the_same_words_for_most_answers_about_an_item_has_a_warning(reviewed: Store) -> None:
+    """Of the facts of three conversations the same words are for 6 of 8, 5 of 8, and all of too few."""
+
+    def told(subject: str, judge: Judge, words: Sequence[str]) -> list[RowLine]:
+        return [
+            RowLine(
+                table="judgements",
+                row=judgement_row(
+                    Judgement(
+                        subject=subject, form="facts", question="fact", judge=judge, at=5.0, against=str(number),
+                        value=("asked", "volunteered")[number % 2], quotations=(Quotation(1, quoted),),
+                    )
+                ),
+            )
+            for number, quoted in enumerate(words)
+        ]  # fmt: skip
+
+    other = MODEL._replace(name="openai/k")
+    lines = [
+        *told("talk:t00", MODEL, [*"aaaaaa", "b", "c"]),
+        *told("talk:t01", MODEL, [*"aaaaa", "b", "b", "c"]),
+        *told("talk:t02", MODEL, "aaaaa"),
+        *told("talk:t00", other, "aaaabbbb"),
+        *told("talk:t01", other, "abcdefgh"),
+    ]
+    write_journal(reviewed.journals, "facts", *lines)
+    fold(reviewed)
+    request = MetricRequest(reviewed)
+    request.judged_by("facts", [MODEL, other])
+    (note,) = judge_notes(request)
+    assert note.severity == "high"
+    assert all(part in note.text for part in ("openai/j", "69%", "facts"))
 
 
 def test_figures_of_judge_and_people_together_of_a_choice_and_a_scale(reviewed: Store) -> None:

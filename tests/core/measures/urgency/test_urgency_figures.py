@@ -99,6 +99,13 @@ def answered_store(tmp_path: Path) -> Store:
     return copy_of(store_with_answers, tmp_path)
 
 
+def test_a_doctor_who_has_answered_everything_is_asked_nothing(answered_store: Store) -> None:
+    with running() as provider:
+        assert asked(answered_store, provider, {"5.0": says(2)}, "run").done == 1  # the one without a readable answer
+        again = asked(answered_store, provider, {}, "run")
+    assert (again.kept, again.done, again.failed) == (12, 0, 0)
+
+
 def test_the_shares_are_means_over_cases(answered_store: Store) -> None:
     rows = by_figure(answered_store)
     expected = {
