@@ -1,7 +1,8 @@
 """Splits a vignette into sections with a language model; the rules of ``core.text.sections`` are the default.
 
-The model only sorts sentences. A sentence that is not in the vignette word for word is rejected and counted; sentences
-that the reply lacks are sorted by rule, so the result always contains the whole vignette.
+The model only sorts sentences. A sentence that is not in the vignette word for word is rejected and counted, and a
+repeated one is ignored; sentences that the reply lacks are sorted by rule, so the result always contains the whole
+vignette.
 """
 
 from __future__ import annotations
@@ -94,10 +95,10 @@ def read_split(reply: str, vignette: str) -> SplitByModel:
                 f"“{first_words}…” is a passage of several sentences: name each alone, with its own section"
             )
         words = r"\s+".join(map(re.escape, piece.sentence.split()))
-        matches = re.finditer(rf"(?<!\w){words}(?!\w)", vignette) if words else iter(())
+        matches = list(re.finditer(rf"(?<!\w){words}(?!\w)", vignette)) if words else []
         match = next((m for m in matches if not any(taken[m.start() : m.end()])), None)
         if match is None:
-            invented += 1
+            invented += not matches  # a repeated sentence is in its first place
             continue
         taken[match.start() : match.end()] = [True] * (match.end() - match.start())
         placed.append((match.start(), piece.section, match[0]))
