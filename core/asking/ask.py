@@ -30,8 +30,11 @@ MAX_ASKS = 3
 """The request and two repairs."""
 _QUOTED = 4_000
 """Characters of an unreadable reply that a repair repeats."""
-_REPAIR_TEMPERATURE = 0.3
-"""Of a repair of a request at temperature 0, which would otherwise often repeat its reply."""
+_REPAIR_TEMPERATURE = 0.8
+"""Of a repair of a request at temperature 0, which would otherwise often repeat its reply.
+
+At 0.3 a model of 1.5B parameters repeated 19 of 25 replies and mended 1, at 0.8 it repeated 12 and mended 4.
+"""
 PLACEHOLDER = re.compile(r': "([A-Z][A-Z0-9]*(?: [A-Z0-9]+)+)"')
 """A value of an example in a prompt that stands for the real one: ``"complaint": "WORDS COPIED FROM THE TEXT"``."""
 _COMPARED = 500

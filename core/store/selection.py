@@ -501,10 +501,11 @@ _SERVED_AS = """
         SELECT run_id, role, model, served_by FROM served WHERE list_contains($runs, run_id)
         GROUP BY ALL HAVING sum(n) > 0
     ) GROUP BY run_id, role, model"""
-# Of one seed the first trial counts that came to its end, of those at the same moment the one of the first run.
+# Of one seed the first trial counts that came to its end, of those at the same moment the one of the first run; of
+# conversations the first with a summary, which is judged with them.
 _REPEATED = """
     QUALIFY run_id <> first_value(run_id) OVER (
-        PARTITION BY series, case_key, seed, {alike} ORDER BY status = 'failed', finished_at, run_id)"""
+        PARTITION BY series, case_key, seed, {alike} ORDER BY status = 'failed', {first}finished_at, run_id)"""
 _OF_RIVALS = "trials JOIN rivals USING (run_id) JOIN runs USING (run_id)"
 _REPEATS = f"""
     CREATE OR REPLACE TEMP TABLE repeats AS
@@ -513,13 +514,13 @@ _REPEATS = f"""
         SELECT trial_id, run_id, case_key, trials.seed, status, finished_at, series, model, whole,
             string_split(unnest(arms), ':') AS arm
         FROM {_OF_RIVALS}
-    ) {_REPEATED.format(alike="arm")}"""
+    ) {_REPEATED.format(alike="arm", first="")}"""
 _REPEATED_CONVERSATIONS = f"""
     CREATE OR REPLACE TEMP TABLE repeated_conversations AS
     SELECT trial_id FROM (
-        SELECT trial_id, run_id, case_key, trials.seed, status, finished_at, series, conversations
+        SELECT trial_id, run_id, case_key, trials.seed, status, summary, finished_at, series, conversations
         FROM {_OF_RIVALS} WHERE whole
-    ) {_REPEATED.format(alike="conversations")}"""
+    ) {_REPEATED.format(alike="conversations", first="summary IS NULL, ")}"""
 _NO_REPEATS = """
     CREATE OR REPLACE TEMP TABLE repeats (
         trial_id VARCHAR, format VARCHAR, question_type VARCHAR, case_key VARCHAR, model VARCHAR, whole BOOLEAN);

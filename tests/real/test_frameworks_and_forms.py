@@ -117,8 +117,8 @@ def judging(store: Store, name: str, model: str) -> Judging:
     if form.about in ("pair", "profile"):
         if form.about == "profile":
             judge(store, Profiling(tuple(select("library", CASES, None, 0)), model))
-        number = CASES if form.about == "pair" else 1  # the model may find but one case suitable
-        plan = planned(kind=name, number=number, annotators=("Ada", "Ben"), case_set="library")
+        # the model may find but one case suitable
+        plan = planned(kind=name, number=1, annotators=("Ada", "Ben"), case_set="library")
         return Judging(name, by, review=plan_review(store, f"real {name}", plan).review_id, together=True)
     return Judging(name, by, limit=CASES, stated=True, together=True)
 

@@ -77,7 +77,7 @@ def test_an_unreadable_reply_is_repaired_twice_with_different_requests(subtests:
 def test_a_repair_is_sampled_otherwise_and_a_repeated_reply_ends_the_repairs() -> None:
     script = Script(["Hm.", "Well.", "Hm."])
     run_requests(Voice(script, Sampling(temperature=0.0)), replace(request(), seed=7))
-    assert [(s.temperature, s.seed) for s in script.samplings] == [(0.0, 7), (0.3, 8), (0.3, 9)]
+    assert [(s.temperature, s.seed) for s in script.samplings] == [(0.0, 7), (0.8, 8), (0.8, 9)]
 
     warm = Script(["Hm."])
     (parsed,), calls = run_requests(Voice(warm, Sampling(temperature=0.7, seed=3)))

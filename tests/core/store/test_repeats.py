@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from core.events import Answered, Ended, Event, Failed, Finished, Graded, Started, Utterance, Verdict
+from core.events import Answered, Ended, Event, Failed, Finished, Graded, Started, Summarised, Utterance, Verdict
 from core.journal import TrialLine, seed_of
 from core.measures.accuracy import accuracy
 from core.measures.base import Row
@@ -16,6 +16,7 @@ from core.stats.trials import pass_hat_k, variance_components
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.answers import conversation_endings, ending_outcomes, results
+from core.store.queries.judgements import judgeable_items
 from core.store.selection import Selection, conditions
 from tests.core.store.builders import a_case, a_header, a_trial, as_released, grades, write_journal
 
@@ -33,6 +34,8 @@ def played(
         Utterance(turn=1, role="patient", text="A lump."),
         Ended(reason="final_diagnosis", doctor_turns=1, detail=""),
     ]
+    if any(format_ == "summarized" for format_, _ in verdicts):
+        events.append(Summarised(text="A man with a lump."))
     for (format_, question_type), verdict in verdicts.items():
         arm: dict[str, Any] = {"format": format_, "question_type": question_type}
         events.append(Answered(**arm, response="Eczema"))
@@ -163,6 +166,17 @@ def test_a_later_run_adds_the_arms_that_the_first_did_not_ask(store: Store) -> N
 
 
 @pytest.mark.slow
+def test_of_repeated_conversations_one_with_a_summary_is_judged(store: Store) -> None:
+    run(store, "a", AGAIN, at=10, arms=[MCQ])
+    run(store, "b", AGAIN, at=20, arms=[FRQ, ("summarized", "frq")])
+    run(store, "c", AGAIN, at=30, arms=[FRQ, ("summarized", "frq")])
+    for summarised in (True, False):
+        with store.read() as cursor:
+            items = judgeable_items(cursor, "conversation", summarised=summarised)
+        assert {item.subject.split("/")[0] for item in items} == {"talk:b"}, "once, the first with a summary"
+        assert len(items) == 4
+
+
 def test_what_another_grader_judged_is_another_condition_and_repeats_nothing(store: Store) -> None:
     run(store, "a", FIRST, at=100.0)
     run(store, "b", AGAIN, at=200.0)
