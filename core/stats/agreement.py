@@ -8,7 +8,8 @@ it pins scipy 1.12 and pandas 2, and its intervals treat items as independent.
 
 Items of one case (several answers to it) are correlated, so intervals leave out one case at a time (the jackknife). If
 judges agree on everything, or on nothing, all these values are identical; the interval is then Wilson's interval of the
-percent agreement over cases, corrected with the same agreement by chance.
+percent agreement over cases, corrected with the same agreement by chance. Percent agreement itself is a share and has
+the interval of every share (``core.stats.smoothed``).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import scipy  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 
 from core.stats.intervals import NOTHING, Interval, wilson
+from core.stats.smoothed import ratio_interval
 
 Floats = NDArray[np.float64]
 
@@ -65,7 +67,8 @@ def many_judges_by_case(patterns: ArrayLike, items: ArrayLike, ordered: bool = F
         ordered: The categories are a scale, lowest first.
     """
     votes = np.asarray(patterns, dtype=np.float64)
-    weights = _with_jackknife(np.asarray(items, dtype=np.float64))
+    of_cases = np.asarray(items, dtype=np.float64)
+    weights = _with_jackknife(of_cases)
     kinds, n = votes.shape[1], weights.sum(axis=1)
     credit = ordinal_weights(kinds) if ordered else np.eye(kinds)
     judges = votes.sum(axis=1)
@@ -83,7 +86,10 @@ def many_judges_by_case(patterns: ArrayLike, items: ArrayLike, ordered: bool = F
         (observed, credit.sum() * (shares * (1 - shares)).sum(axis=1) / (kinds * (kinds - 1))),
         (observed_of_answers, chance_of_answers),
     )
-    return _estimates(dict(zip(_OF_MANY, of_many, strict=True)), len(np.asarray(items)))
+    found = _estimates(dict(zip(_OF_MANY, of_many, strict=True)), len(of_cases))
+    # a plain share over cases, for which the jackknife's interval of few cases reaches nearly 0
+    share = ratio_interval(of_cases @ agreeing, of_cases.sum(axis=1))
+    return found | {"percent_agreement": Coefficient(found["percent_agreement"].value, share)}
 
 
 def ordinal_weights(categories: int) -> Floats:
@@ -126,8 +132,7 @@ def _estimates(named: Mapping[str, tuple[Floats, Floats]], cases: int) -> dict[s
             bounds = np.array(wilson(observed[0] * cases, cases))
             interval = Interval(*_all_corrected(bounds, np.full(2, chance[0])).tolist())
         else:
-            lowest = 0.0 if name == "percent_agreement" else -1.0
-            interval = _jackknife_interval(float(values[0]), values[1:], lowest)
+            interval = _jackknife_interval(float(values[0]), values[1:])
         estimates[name] = Coefficient(float(values[0]), interval)
     return estimates
 
@@ -137,8 +142,8 @@ _FAR = 50.0
 """Half the width of an interval on the scale −log(1 − x) that reaches the lowest value anyway."""
 
 
-def _jackknife_interval(value: float, without_a_case: Floats, lowest: float) -> Interval:
-    """Return the interval; with few cases the scale would go far below ``lowest``, which no coefficient can."""
+def _jackknife_interval(value: float, without_a_case: Floats) -> Interval:
+    """Return the interval; with few cases the scale would go far below −1, which no coefficient can."""
     left = without_a_case[np.isfinite(without_a_case)]
     n = len(left)
     if n < 2 or value >= 1:
@@ -147,4 +152,4 @@ def _jackknife_interval(value: float, without_a_case: Floats, lowest: float) -> 
     if error < _NO_ERROR:  # as of kappa if one of two judges always gives the same answer: 0 whatever the other does
         return NOTHING
     half = min(float(scipy.special.stdtrit(n - 1, 0.975)) * error / (1 - value), _FAR)
-    return Interval(max(lowest, 1 - (1 - value) * math.exp(half)), 1 - (1 - value) * math.exp(-half))
+    return Interval(max(-1.0, 1 - (1 - value) * math.exp(half)), 1 - (1 - value) * math.exp(-half))

@@ -113,9 +113,10 @@ def test_the_interval_narrows_with_more_cases_and_not_with_more_items_of_a_case(
 def test_full_agreement_still_has_an_interval() -> None:
     # four items to each of three cases, yes in two and no in one: Wilson's lower bound of 3 of 3 is 3/6.8415 = 0.4385
     estimates = by_case([["y", "y"]] * 8 + [["n", "n"]] * 4, [item // 4 for item in range(12)])
-    assert estimates["percent_agreement"].interval == (pytest.approx(0.438503, abs=1e-6), 1.0)
+    # the share has the interval of shares, that of the beta distribution (3.5, 0.5) for three cases
+    assert estimates["percent_agreement"].interval == (pytest.approx(0.403173, abs=1e-6), 1.0)
     # by chance they agree on (2/3)² + (1/3)² = 5/9 by Cohen, on 2 · 2/3 · 1/3 = 4/9 by Gwet
     assert estimates["cohen_kappa"].interval == (pytest.approx((0.438503 - 5 / 9) / (4 / 9), abs=1e-5), 1.0)
     assert estimates["gwet_ac"].interval == (pytest.approx((0.438503 - 4 / 9) / (5 / 9), abs=1e-5), 1.0)
     never = by_case([["y", "n"]] * 12, [item // 4 for item in range(12)])["percent_agreement"]
-    assert never == (0.0, (0.0, pytest.approx(1 - 0.438503, abs=1e-6)))
+    assert never == (0.0, (0.0, pytest.approx(1 - 0.403173, abs=1e-6)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 import os
 from pathlib import Path
 from typing import Any
@@ -146,10 +145,7 @@ def test_intervals_of_shares_and_agreement_resample_cases() -> None:
     (opinions,) = opinions_of(reviewed(judgements))
     (measure,) = (row for row in agreement_rows({}, opinions) if row["measure"] == "percent agreement")
     assert (measure.estimate, measure.n) == (0.75, 100)
-    # the standard error of 20 cases, 0.0993 (of 100 items 0.043), and t(19) = 2.093, on the scale −log(1 − x)
-    half = 2.093 * (0.75 * 0.25 / 19) ** 0.5 / 0.25
-    bounds = (1 - 0.25 * math.exp(half), 1 - 0.25 * math.exp(-half))
-    assert (measure.low, measure.high) == pytest.approx(bounds, abs=1e-4)
+    assert (measure.low, measure.high) == pytest.approx(beta_bounds(15, 20)), "of 20 cases, not of 100 items"
     (share,) = shares([entry for entry in decisions if entry.answer is not None])
     assert (share["yes"], share.n) == (25, 75)
     half = 1.96 * (1 / 3 * 2 / 3 / 15) ** 0.5  # 15 cases have an answer
